@@ -17,7 +17,7 @@ class InterposeError(Exception):
     partial: RunResult | None = None
 
 
-class ConfigurationError(InterposeError):
+class ConfigurationError(InterposeError, ValueError):
     """Something is put together wrongly; found when the agent is built, at `use()`, or before the first step."""
 
 

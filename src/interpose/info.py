@@ -1,0 +1,108 @@
+"""What hooks are told: one small frozen value a seam."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import field
+
+from interpose.messages import Message, ToolCall, ToolResult, Value
+from interpose.request import ModelSettings, Step, Usage
+
+
+class RunConfig(Value, frozen=True, kw_only=True):
+    """What a run, or one of its steps, starts from; `on_config` returns a changed copy.
+
+    *model* is a `Model`, the name of another model of the same provider, or "provider:name". *messages* are those of
+    the thread with the new ones. `output_schema` is set where the model is to answer in JSON.
+    """
+
+    model: Any
+    instructions: str = ""
+    messages: tuple[Message, ...] = ()
+    tools: tuple[Any, ...] = ()
+    settings: ModelSettings = ModelSettings()
+    output_schema: Mapping[str, Any] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("messages", "tools"):
+            value = getattr(self, name)
+            if value.__class__ is not tuple:
+                msgspec.structs.force_setattr(self, name, tuple(value))
+
+
+class StepInfo(Value, frozen=True):
+    """For `on_step`: the number of the step, and the id that its message will have."""
+
+    step: int
+    message_id: str
+
+
+class ToolPhaseInfo(Value, frozen=True):
+    """For `on_tool_phase_complete`: the calls of the step, their results in order, and the calls that wait."""
+
+    calls: tuple[ToolCall, ...]
+    results: tuple[ToolResult, ...]
+    pending: tuple[ToolCall, ...] = ()
+
+
+class ContinueState(Value, frozen=True):
+    """For `on_should_continue`: where the run stands after a step."""
+
+    steps: tuple[Step, ...]
+    messages: tuple[Message, ...]
+    finish_reason: str
+    tool_call_count: int
+    last_step_tool_call_count: int
+
+
+class FinishInfo(Value, frozen=True):
+    """For `on_finish`."""
+
+    status: Literal["finished", "interrupted"]
+    finish_reason: str
+    text: str
+    usage: Usage
+    duration_ms: float
+
+
+class AbortInfo(Value, frozen=True):
+    """For `on_abort`."""
+
+    reason: str
+    duration_ms: float
+
+
+class ErrorInfo(Value, frozen=True):
+    """For `on_error`."""
+
+    error: BaseException
+    duration_ms: float
+
+
+class Node(Value, frozen=True, kw_only=True):
+    """For `on_node`: the start or the end of one entry of the run's record.
+
+    *kind* is `run`, `step`, `model` or `tool`; *parent_id* is the node above, None for an outermost run. What follows
+    `parent_id` is known at the end: *status* `ok` or `error`, *content* (what went in and came out) and *meta*.
+    """
+
+    phase: Literal["start", "end"]
+    kind: Literal["run", "step", "model", "tool"]
+    name: str
+    run_id: str
+    id: str
+    parent_id: str | None = None
+    status: Literal["ok", "error"] | None = None
+    error: str | None = None
+    duration_ms: float | None = None
+    content: Any = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+class FileEvent(Value, frozen=True, kw_only=True):
+    """For `on_file*`: a file was created, changed or deleted in the sandbox; *path* is relative to its workspace."""
+
+    kind: Literal["create", "change", "delete"]
+    path: str
