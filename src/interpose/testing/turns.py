@@ -69,9 +69,9 @@ def _call_delta(index: int, item: Any) -> ToolCallDelta:
     if isinstance(item, ToolCall):
         return ToolCallDelta(index, item.id, item.name, item.args_json)
     match item:
-        case str() as name | (str() as name,):
+        case str(name) | (str(name),):
             args = "{}"
-        case (str() as name, given):
+        case (str(name), given):
             args = _args_json(given)
         case _:
             raise TypeError(f"a call must be (name, arguments), a name or a ToolCall, got {item!r:.80}")
