@@ -11,7 +11,6 @@ from msgspec import Struct
 from interpose.errors import BadRequest
 from interpose.messages import Message, ToolMessage
 from interpose.request import ModelRequest
-from interpose.text import to_json
 
 REMEMBERED_HISTORIES = 16
 
@@ -147,4 +146,8 @@ def _check_text(value: Any, where: str) -> None:
         raise _Refused(f"{where} holds half a surrogate pair, which is no valid Unicode: {error}") from None
 
 
-_encoder = msgspec.json.Encoder(enc_hook=to_json)
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_plain)

@@ -1,6 +1,6 @@
 """Turns: what a scripted model plays, one for each model call."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -9,7 +9,6 @@ from interpose.ids import create_id
 from interpose.messages import ToolCall
 from interpose.models.base import Finish, ModelChunk, ReasoningDelta, TextDelta, ToolCallDelta
 from interpose.request import ModelRequest, Usage
-from interpose.text import to_json
 
 
 class Turn(Struct, frozen=True, kw_only=True):
@@ -66,22 +65,25 @@ def calls(
 
 
 def _call_delta(index: int, item: Any) -> ToolCallDelta:
-    if isinstance(item, ToolCall):
-        return ToolCallDelta(index, item.id, item.name, item.args_json)
     match item:
+        case (str(name), str(raw)):
+            return ToolCallDelta(index, create_id("call"), name, raw)
+        case (str(name), None):
+            return ToolCallDelta(index, create_id("call"), name)
+    call = as_call(item)
+    return ToolCallDelta(index, call.id, call.name, call.args_json)
+
+
+def as_call(item: Any) -> ToolCall:
+    """Return `(name, arguments)`, a name alone, or a `ToolCall` as a `ToolCall`."""
+    match item:
+        case ToolCall():
+            return item
         case str(name) | (str(name),):
-            args = "{}"
-        case (str(name), given):
-            args = _args_json(given)
-        case _:
-            raise TypeError(f"a call must be (name, arguments), a name or a ToolCall, got {item!r:.80}")
-    return ToolCallDelta(index, create_id("call"), name, args)
-
-
-def _args_json(args: Mapping[str, Any] | str | None) -> str:
-    if args is None:
-        return ""
-    return args if isinstance(args, str) else to_json(args)
+            return ToolCall(create_id("call"), name)
+        case (str(name), args):
+            return ToolCall(create_id("call"), name, args)
+    raise TypeError(f"a call must be (name, arguments), a name or a ToolCall, got {item!r:.80}")
 
 
 def chunks(*model_chunks: ModelChunk) -> Turn:
