@@ -1,7 +1,6 @@
 """What all tests share: an environment in which no key, colour or width of the outside is seen."""
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
@@ -10,8 +9,7 @@ OUTSIDE_ENDINGS = ("_API_KEY", "_BASE_URL")
 
 
 @pytest.fixture(autouse=True)
-def closed_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def closed_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name in OUTSIDE or name.endswith(OUTSIDE_ENDINGS):
             monkeypatch.delenv(name)
-    yield

@@ -1,4 +1,4 @@
-"""The shape of the code, read from the code: imports point inwards, names are listed, files and functions stay short."""
+"""The shape of the code, read from it: imports point inwards, names are listed, files and functions stay short."""
 
 import ast
 import importlib
