@@ -8,7 +8,7 @@ from typing import Annotated, Any, Protocol
 import msgspec
 
 from interpose.errors import ConfigurationError
-from interpose.schema import Schema, describe, inline, is_closed, mend, mismatches, show, step_into
+from interpose.schema import Schema, branches, describe, inline, is_closed, mend, mismatches, show, step_into
 from interpose.text import SURROGATES, clean_value
 
 NODEFAULT = msgspec.NODEFAULT
@@ -120,17 +120,17 @@ class StructArguments:
                     break
         try:
             return msgspec.structs.asdict(msgspec.convert(args, self.struct))
-        except (msgspec.ValidationError, RecursionError):
+        except (msgspec.ValidationError, UnicodeEncodeError):  # the latter for half a character in a name
             given = mend_arguments(tool, args, self.parameters, self._convert)
             return msgspec.structs.asdict(self.struct(**given))
 
     def _convert(self, name: str, value: Any) -> Any:
         try:
             return msgspec.convert(value, self.types[name])
-        except (msgspec.ValidationError, RecursionError) as strict:
+        except msgspec.ValidationError as strict:
             try:
                 return msgspec.convert(value, self.types[name], strict=False)
-            except (msgspec.ValidationError, RecursionError):
+            except msgspec.ValidationError:
                 schema = self.parameters["properties"][name]
                 raise Mismatch([_explain(strict, name, value, schema, self.parameters)]) from None
 
@@ -260,10 +260,10 @@ _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 def _explain(error: Exception, name: str, value: Any, schema: Schema, root: Schema) -> str:
     """Return msgspec's *error* about the argument *name* as a line with the path, what is admitted and what came."""
-    if isinstance(error, RecursionError):
-        return f"{name}: nested too deep"
     found = _AT.match(str(error))
     what, path = (found["what"], found["path"] or "") if found else (str(error), "")
+    if "[...]" in path:  # in a mapping or a set, where msgspec does not say at what key
+        return next(mismatches(value, schema, root, name), f"{name}{path}: {_lower(what)}")
     for step in _STEP.finditer(path):
         key: str | int = step[1] if step[1] is not None else int(step[2])
         schema = step_into(schema, key, root)
@@ -271,12 +271,10 @@ def _explain(error: Exception, name: str, value: Any, schema: Schema, root: Sche
             value = value[key]
         except (LookupError, TypeError):
             return f"{name}{path}: {_lower(what)}"
-    if "[...]" in path:  # somewhere in a mapping or a set: msgspec does not say where
-        return f"{name}{path}: {_lower(what)}"
     if what.startswith("Object missing required field"):
         missing = what.split("`")[1]
         return f"{name}{path}: missing {missing!r} ({describe(step_into(schema, missing, root), root)})"
-    if what.startswith("Invalid enum value") and "enum" in schema:
+    if any("enum" in branch for branch in branches(schema, root)):
         return f"{name}{path}: expected {describe(schema, root)}, got {show(value)}"
     return f"{name}{path}: {_lower(what.partition(', got ')[0])}, got {show(value)}"
 

@@ -124,11 +124,13 @@ def is_closed(schema: Schema) -> bool:
 
 def describe(schema: Any, root: Schema) -> str:
     """Return in a few words what *schema* admits, such as "integer" or "one of 'a', 'b'"."""
-    words = []
-    for branch in branches(schema, root):
+    options = branches(schema, root)
+    listed = [show(value) for branch in options for value in branch.get("enum", ())]
+    words = ["one of " + ", ".join(listed)] if listed else []
+    for branch in options:
         if "enum" in branch:
-            words.append("one of " + ", ".join(show(value) for value in branch["enum"]))
-        elif "const" in branch:
+            continue
+        if "const" in branch:
             words.append(show(branch["const"]))
         elif branch.get("type") == "array" and (inner := kinds(branch.get("items"), root)):
             words.append("array of " + " or ".join(sorted(inner)))
@@ -174,29 +176,26 @@ def mend(value: Any, schema: Any, root: Schema, scalars: bool = False) -> Any:
         parsed = _parsed(value, kinds(schema, root), scalars)
         return value if parsed is value else mend(parsed, schema, root, scalars)
     if isinstance(value, dict):
-        shape = next((branch for branch in branches(schema, root) if "properties" in branch), None)
-        if shape is None:
-            return value
-        properties = shape["properties"]
+        shape = next((branch for branch in branches(schema, root) if _admits(branch, "object", root)), {})
+        properties = shape.get("properties") or {}
         optional = properties.keys() - set(shape.get("required") or ())
         changed = {
-            name: mend(item, properties[name], root, scalars) if name in properties else item
+            name: mend(item, properties.get(name, shape.get("additionalProperties")), root, scalars)
             for name, item in value.items()
-            if not (item is None and name in optional and _refuses_null(properties[name], root))
+            if not (item is None and name in optional and not _admits(properties[name], "null", root))
         }
         same = len(changed) == len(value) and all(changed[name] is item for name, item in value.items())
         return value if same else changed
     if isinstance(value, list):
-        shape = next((branch for branch in branches(schema, root) if "items" in branch), None)
-        if shape is not None:
-            items = [mend(item, shape["items"], root, scalars) for item in value]
-            return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+        shape = next((branch for branch in branches(schema, root) if _admits(branch, "array", root)), {})
+        items = [mend(item, shape.get("items"), root, scalars) for item in value]
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
     return value
 
 
-def _refuses_null(schema: Any, root: Schema) -> bool:
+def _admits(schema: Any, kind: str, root: Schema) -> bool:
     admitted = kinds(schema, root)
-    return admitted is not None and "null" not in admitted
+    return admitted is None or kind in admitted
 
 
 def _parsed(text: str, admitted: set[str] | None, scalars: bool) -> Any:
@@ -243,21 +242,21 @@ def _object_mismatches(value: Schema, shape: Schema, root: Schema, path: str) ->
     for name in shape.get("required") or ():
         if name not in value:
             yield f"{path}: missing {name!r} ({describe(properties.get(name, {}), root)})"
+    extra = shape.get("additionalProperties")
     for name, item in value.items():
-        if name in properties:
-            yield from mismatches(item, properties[name], root, f"{path}.{name}")
-        elif shape.get("additionalProperties") is False:
+        if name in properties or isinstance(extra, Mapping):
+            yield from mismatches(item, properties.get(name, extra), root, f"{path}.{name}")
+        elif extra is False:
             yield f"{path}: unknown field {name!r}; it takes: {', '.join(properties) or 'nothing'}"
 
 
 def step_into(schema: Any, key: str | int, root: Schema) -> Schema:
     """Return the schema of what stands under *key* (a name or an index) in a value of *schema*; {} where unknown."""
+    found = []
     for branch in branches(schema, root):
+        below = branch.get("items")
         if isinstance(key, str):
-            if key in (branch.get("properties") or {}):
-                return resolve(branch["properties"][key], root)
-            if isinstance(branch.get("additionalProperties"), Mapping):
-                return resolve(branch["additionalProperties"], root)
-        elif isinstance(branch.get("items"), Mapping):
-            return resolve(branch["items"], root)
-    return {}
+            below = (branch.get("properties") or {}).get(key, branch.get("additionalProperties"))
+        if isinstance(below, Mapping):
+            found.append(resolve(below, root))
+    return found[0] if len(found) == 1 else {"anyOf": found} if found else {}

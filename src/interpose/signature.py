@@ -1,10 +1,12 @@
 """What a function's signature, annotations and docstring tell about it as a tool."""
 
 import dataclasses
+import datetime
 import functools
 import inspect
 import re
 import sys
+import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
@@ -15,6 +17,7 @@ from interpose.arguments import NODEFAULT, Arguments, Parameter, PydanticArgumen
 from interpose.errors import ConfigurationError
 
 _POSITIONAL = "{}: {!r} is positional-only, and tools are called by keyword; remove the '/'"
+_FORMATS: dict[Any, str] = {datetime.datetime: "date-time", datetime.time: "time"}
 _CONTEXTS = ("ToolContext", "RunContext")
 _CONTEXT_TEXT = re.compile(rf"(?:\w+\.)*(?:{'|'.join(_CONTEXTS)})(?:\[.*\])?(?:\s*\|\s*None)?", re.DOTALL)
 _PYDANTIC = ("pydantic", "pydantic_core", "annotated_types")  # the last is metadata that only pydantic reads
@@ -93,12 +96,13 @@ def _docstring(function: Any, inner: Any) -> tuple[str, dict[str, str]]:
         function = function.func
     texts = [inspect.getdoc(inner)]
     if not inspect.isroutine(function):
-        texts.append(inspect.getdoc(type(function)))
+        texts = [inner.__doc__, type(function).__doc__]  # getdoc would give what object says of __call__
     description = ""
     described: dict[str, str] = {}
     for text in texts:
         if not text:
             continue
+        text = inspect.cleandoc(text)
         try:
             parsed = parse(text)
         except ParseError:
@@ -232,21 +236,34 @@ def _arguments(name: str, parameters: list[Parameter]) -> Arguments:
             try:
                 reader([one])
             except Exception as cause:
-                kind = _type_name(one.annotation)
+                kind, lines = _type_name(one.annotation), str(cause).splitlines() or [repr(cause)]
                 raise ConfigurationError(
-                    f"{name}: no JSON schema can be made of {one.name!r}, annotated {kind}: {cause}"
+                    f"{name}: no JSON schema can be made of {one.name!r}, annotated {kind}: "
+                    f"{lines[-1] if 'schema_hook' in str(cause) else lines[0]}; "
+                    "annotate it with a type that JSON can hold, or give the schema with parameters="
                 ) from cause
         raise ConfigurationError(f"{name}: no JSON schema can be made of its arguments: {error}") from error
 
 
 def _described(parameter: Parameter) -> Parameter:
-    """Return *parameter* with a text in its `Annotated` as description, and `object` read as anything."""
-    annotation = Any if parameter.annotation is object else parameter.annotation
+    """Return *parameter* with a text in its `Annotated` as description, and formats that msgspec leaves out."""
+    annotation = _with_format(parameter.annotation)
     description = parameter.description
     if typing.get_origin(annotation) is Annotated:
         texts = [meta for meta in typing.get_args(annotation)[1:] if isinstance(meta, str)]
         description = texts[0] if texts else description
     return Parameter(parameter.name, annotation, parameter.default, description)
+
+
+def _with_format(annotation: Any) -> Any:
+    """Return *annotation* with the format of times told, which msgspec does only where the time zone is fixed."""
+    if annotation is object:
+        return Any
+    if isinstance(annotation, type) and annotation in _FORMATS:
+        return Annotated[annotation, msgspec.Meta(extra_json_schema={"format": _FORMATS[annotation]})]
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return typing.Union[tuple(map(_with_format, typing.get_args(annotation)))]  # noqa: UP007  # made at run time
+    return annotation
 
 
 def _type_name(annotation: Any) -> str:

@@ -91,7 +91,10 @@ class Tool:
         Raises:
             ArgumentError: with every argument that is missing, unknown or of the wrong type.
         """
-        return self._arguments.read(self.name, args)
+        try:
+            return self._arguments.read(self.name, args)
+        except RecursionError:
+            raise ArgumentError([f"{self.name}: the arguments are nested too deep"]) from None
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a model is told: name, description and the parameters' schema, which is not a copy."""
@@ -122,10 +125,8 @@ class Tool:
 
 
 @overload
-def tool(function: Callable[..., Any], /) -> Tool: ...
-@overload
 def tool(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., Any],
     *,
     name: str | None = None,
     description: str | None = None,
@@ -134,7 +135,19 @@ def tool(
     alone: bool = False,
     timeout_s: float | None = None,
     parameters: Mapping[str, Any] | None = None,
-) -> Any: ...
+) -> Tool: ...
+@overload
+def tool(
+    function: None = None,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    approval: Approval = False,
+    effect: Effect = "write",
+    alone: bool = False,
+    timeout_s: float | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
     *,
