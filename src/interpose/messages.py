@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -364,25 +364,57 @@ _KINDS = frozenset(MESSAGE_TYPES)
 
 
 def _clean_message(message: Message) -> Message:
-    if message.text.isascii():
-        return message
-    text = clean(message.text)
-    return message if text is message.text else message.replace(text=text)
+    """Return *message* with half characters replaced in all that a model reads; itself where there are none."""
+    try:
+        _probe.encode(message)
+    except UnicodeEncodeError:
+        return _replace_half_characters(message)
+    return message
+
+
+_probe = msgspec.json.Encoder(enc_hook=str)
+
+
+def _replace_half_characters(message: Message) -> Message:
+    changes: dict[str, Any] = {"text": clean(message.text)}
+    if getattr(message, "parts", ()):
+        changes = {"text": "", "parts": tuple([_clean_part(part) for part in message.parts])}  # type: ignore[union-attr]  # looked
+    elif isinstance(message, AssistantMessage):
+        changes["reasoning"] = clean(message.reasoning) if message.reasoning else message.reasoning
+        changes["tool_calls"] = tuple([_clean_part(call) for call in message.tool_calls])
+    return msgspec.structs.replace(message, **changes)
+
+
+def _clean_part(part: Any) -> Any:
+    if isinstance(part, TextPart | ReasoningPart):
+        return part.replace(text=clean(part.text))
+    if isinstance(part, ToolCall):
+        return msgspec.structs.replace(part, name=clean(part.name), args=clean_value(dict(part.args)))
+    return part
 
 
 def _from_dict(given: Any) -> Message:
     if isinstance(given, MESSAGE_TYPES):
         return _clean_message(given)
     if not isinstance(given, Mapping):
-        raise TypeError(f"a message must be one of our message types or a dict, got {type(given).__name__}: {given!r:.80}")
-    role = given.get("role")
-    if "content" not in given and "text" in given:
+        raise TypeError(f"a message must be of our message types or a dict, got {type(given).__name__}: {given!r:.80}")
+    if "content" not in given and ("text" in given or "parts" in given):
         return _own_json(given)
+    for key in ("id", "name", "tool_call_id", "reasoning", "reasoning_content"):
+        if not isinstance(given.get(key), str | None):
+            raise ValueError(f"{key!r} of a message must be a text, got {given[key]!r:.80}")
+    try:
+        return _clean_message(_from_openai(given))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"this dict is no message: {error!r}: {given!r:.120}") from error
+
+
+def _from_openai(given: Mapping[str, Any]) -> Message:
     common: dict[str, Any] = {"metadata": given.get("metadata")}
     if given.get("id"):
         common["id"] = given["id"]
     content = given.get("content")
-    match role:
+    match role := given.get("role"):
         case "system" | "developer":
             return SystemMessage(_plain(content), **common)
         case "user":
@@ -418,6 +450,9 @@ def _plain(content: Any) -> str:
     return readable(content)
 
 
+MediaT = TypeVar("MediaT", bound=_Media)
+
+
 def _content_parts(content: Any) -> tuple[Any, ...]:
     if content is None or isinstance(content, str):
         return ()
@@ -450,7 +485,7 @@ def _part_from_dict(part: Any) -> Part:
     raise ValueError(f"unknown content part of type {part.get('type')!r}; known: text, image_url, input_audio, file")
 
 
-def _media(kind: type[Any], url: str, **more: Any) -> Any:
+def _media(kind: type[MediaT], url: str, **more: Any) -> MediaT:
     if url.startswith("data:") and ";base64," in url:
         head, _, data = url.partition(";base64,")
         return kind(data=data, media_type=head.removeprefix("data:"), **more)
@@ -460,5 +495,8 @@ def _media(kind: type[Any], url: str, **more: Any) -> Any:
 def _call_from_dict(call: Mapping[str, Any]) -> ToolCall:
     if "function" in call:
         function = call["function"]
-        return ToolCall(call.get("id") or create_id("call"), function.get("name") or "", function.get("arguments"))
+        call_id, name = call.get("id") or create_id("call"), function.get("name") or ""
+        if not (isinstance(call_id, str) and isinstance(name, str)):
+            raise ValueError(f"id and name of a tool call must be texts, got {call_id!r:.80} and {name!r:.80}")
+        return ToolCall(call_id, name, function.get("arguments"))
     return msgspec.convert(dict(call), ToolCall)
