@@ -192,12 +192,15 @@ class ModelRequest(Value, frozen=True, kw_only=True):
         return ModelResponse(message=AssistantMessage(text), model=self.model, provider=self.provider)
 
     def fingerprint(self) -> str:
-        """Return a canonical SHA-256, in hex, of all that the model would see: everything but ids and counters."""
+        """Return a canonical SHA-256, in hex, of all that the model would see.
+
+        Ids count only for which result answers which call; counters and metadata not at all.
+        """
         seen = {
             "provider": self.provider,
             "model": self.model,
             "instructions": self.instructions,
-            "messages": [_without_ids(message) for message in self.messages],
+            "messages": _as_seen(self.messages),
             "tools": [tool.to_dict() for tool in self.tools],
             "settings": self.settings,
             "output_schema": self.output_schema,
@@ -230,10 +233,11 @@ def _is_provider(name: str) -> bool:
 
 def _without_foreign(message: Message, provider: str) -> Message:
     """Return *message* without the parts and signatures that belong to another provider than *provider*."""
-    if not getattr(message, "parts", ()):
+    parts: tuple[Any, ...] = getattr(message, "parts", ())
+    if not parts:
         return message
     kept: list[Any] = []
-    for part in message.parts:  # type: ignore[union-attr]  # all but system messages have parts
+    for part in parts:
         kind = part.__class__.__name__
         if kind == "ReasoningPart" and part.signature is not None:
             kept.append(part.replace(signature=None))
@@ -251,14 +255,23 @@ def _map_text(message: Message, change: Callable[[str], str]) -> Message:
     return message if new == parts else msgspec.structs.replace(message, parts=new, text="")
 
 
-def _without_ids(message: Message) -> dict[str, Any]:
-    data = message.to_dict()
-    data.pop("id", None)
-    data.pop("tool_call_id", None)
-    for call in (*data.get("tool_calls", ()), *data.get("parts", ())):
-        call.pop("id", None)
-        call.pop("idempotency_key", None)
-    return data
+def _as_seen(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return *messages* as the model sees them: without metadata, and with call ids in the order of their coming."""
+    numbers: dict[str, int] = {}
+    seen = []
+    for message in messages:
+        data = message.to_dict()
+        data.pop("id", None)
+        data.pop("metadata", None)
+        if "tool_call_id" in data:
+            data["tool_call_id"] = numbers.setdefault(data["tool_call_id"], len(numbers))
+        calls = [part for part in data.get("parts", ()) if part["type"] == "tool_call"]
+        for call in (*data.get("tool_calls", ()), *calls):
+            call["id"] = numbers.setdefault(call["id"], len(numbers))
+            call.pop("idempotency_key", None)
+            call.pop("edited_by", None)
+        seen.append(data)
+    return seen
 
 
 FinishReason = Literal[
