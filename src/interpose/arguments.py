@@ -9,7 +9,7 @@ import msgspec
 
 from interpose.errors import ConfigurationError
 from interpose.schema import Schema, branches, describe, inline, is_closed, mend, mismatches, show, step_into
-from interpose.text import SURROGATES, clean_value
+from interpose.text import clean_value
 
 NODEFAULT = msgspec.NODEFAULT
 
@@ -83,9 +83,12 @@ def mend_arguments(
 
 def _wrong_names(args: Mapping[str, Any], parameters: Schema) -> list[str]:
     properties = parameters.get("properties") or {}
+    required = parameters.get("required") or ()
+    if args.keys() <= properties.keys() and args.keys() >= set(required):
+        return []
     problems = [
         f"missing argument {name!r} ({describe(properties.get(name, {}), parameters)})"
-        for name in parameters.get("required") or ()
+        for name in required
         if name not in args
     ]
     if is_closed(parameters):
@@ -127,12 +130,12 @@ class StructArguments:
     def _convert(self, name: str, value: Any) -> Any:
         try:
             return msgspec.convert(value, self.types[name])
-        except msgspec.ValidationError as strict:
+        except msgspec.ValidationError:
             try:
                 return msgspec.convert(value, self.types[name], strict=False)
-            except msgspec.ValidationError:
+            except msgspec.ValidationError as error:  # past what could be mended, so nearer the point
                 schema = self.parameters["properties"][name]
-                raise Mismatch([_explain(strict, name, value, schema, self.parameters)]) from None
+                raise Mismatch([_explain(error, name, value, schema, self.parameters)]) from None
 
 
 class PydanticArguments:
@@ -191,6 +194,9 @@ class PydanticArguments:
             raise Mismatch(problems) from None
 
 
+_CLASSES = {"string": str, "integer": int, "number": float, "boolean": bool}
+
+
 class SchemaArguments:
     """Arguments described by a JSON schema from elsewhere, checked for names, required ones, types and enums only."""
 
@@ -198,12 +204,21 @@ class SchemaArguments:
         if parameters.get("type", "object") != "object":
             raise ConfigurationError(f"parameters= must be a JSON schema of type 'object', got {parameters!r:.80}")
         self.parameters: Schema = {"type": "object", "properties": {}, **parameters}
+        self.simple = {
+            name: _CLASSES.get(schema["type"])
+            for name, schema in self.parameters["properties"].items()
+            if isinstance(schema, Mapping)
+            and isinstance(schema.get("type"), str)
+            and schema.keys() <= {"type", "description", "title", "default"}
+        }
 
     def read(self, tool: str, args: Mapping[str, Any], /) -> dict[str, Any]:
         """Return the arguments as they came, numbers and booleans out of their texts."""
         return mend_arguments(tool, args, self.parameters, self._convert, scalars=True)
 
     def _convert(self, name: str, value: Any) -> Any:
+        if value.__class__ is self.simple.get(name):
+            return value
         problems = list(mismatches(value, self.parameters["properties"][name], self.parameters, name))
         if problems:
             raise Mismatch(problems)
@@ -245,13 +260,19 @@ def _finish(own: Schema, defs: Schema, parameters: Sequence[Parameter]) -> dict[
     return schema
 
 
+_probe = msgspec.json.Encoder(enc_hook=id)  # anything will do for what holds no text
+
+
 def holds_surrogates(value: Any) -> bool:
-    """Say whether half a character stands somewhere in the JSON-like *value*."""
-    if value.__class__ is str:
-        return not value.isascii() and SURROGATES.search(value) is not None
-    if value.__class__ is dict:
-        return any(holds_surrogates(key) or holds_surrogates(item) for key, item in value.items())
-    return value.__class__ is list and any(holds_surrogates(item) for item in value)
+    """Say whether half a character stands somewhere in *value*, or cannot be ruled out; encoders find it fastest."""
+    try:
+        if value.__class__ is str:
+            value.encode()
+        elif value.__class__ is dict or value.__class__ is list:
+            _probe.encode(value)
+    except (TypeError, ValueError, OverflowError):  # UnicodeEncodeError, or a value that JSON does not hold
+        return True
+    return False
 
 
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)

@@ -55,7 +55,7 @@ class Tool:
         timeout_s: float | None = None,
         origin: str = "",
     ) -> None:
-        if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+        if _NAME.fullmatch(name) is None:
             raise ConfigurationError(
                 f"{name!r} cannot be a tool's name: providers take letters, digits, '_' and '-'; give name='...'"
             )
