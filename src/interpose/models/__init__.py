@@ -1,15 +1,112 @@
 """Models: the protocol, and the providers by name, each imported when it is first used."""
 
-from interpose.models.base import Model
+import difflib
+import importlib
+from typing import TYPE_CHECKING, Any
 
-PROVIDERS = {"openai": "interpose.models.openai", "local": "interpose.models.local"}
+from interpose.models.base import (
+    Finish,
+    MessageStart,
+    Model,
+    ModelChunk,
+    ModelProfile,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    UsageUpdate,
+    as_stream,
+    fold,
+    unfold,
+)
+
+if TYPE_CHECKING:
+    from interpose.errors import ConfigurationError as _ConfigurationError
+    from interpose.models.local import LocalModel as LocalModel
+    from interpose.models.openai import OpenAIChat as OpenAIChat
+
+__all__ = [
+    "Finish",
+    "LocalModel",
+    "MessageStart",
+    "Model",
+    "ModelChunk",
+    "ModelProfile",
+    "OpenAIChat",
+    "PROVIDERS",
+    "ReasoningDelta",
+    "TextDelta",
+    "ToolCallDelta",
+    "UsageUpdate",
+    "as_stream",
+    "fold",
+    "is_provider",
+    "resolve",
+    "unfold",
+]
+
+PROVIDERS = {
+    "openai": ("interpose.models.openai", "OpenAIChat"),
+    "local": ("interpose.models.local", "LocalModel"),
+}
+"""Provider -> module and class; the class takes what stands after the colon."""
+
+_LATER = ("anthropic", "google")  # known names, whose adapters are not in this release
+_FAMILIES = {"gpt": "openai", "o1": "openai", "o3": "openai", "o4": "openai", "claude": "anthropic", "gemini": "google"}
 
 
 def is_provider(name: str) -> bool:
-    """Whether *name* is a provider that `resolve` knows."""
-    return name in PROVIDERS
+    """Whether *name* is the name of a provider, also of one whose adapter is not in this release."""
+    return name in PROVIDERS or name in _LATER
 
 
 def resolve(spec: str) -> Model:
-    """Return the model that "provider:model" names."""
-    raise KeyError(spec)
+    """Return the model that "provider:model" names; nothing is loaded and nobody is called yet.
+
+    Raises:
+        ConfigurationError: the text is no such name, the provider is not known or not in this release, or what it
+            needs is not installed.
+    """
+    if not isinstance(spec, str):
+        raise _refusal(f"a model is a Model or a text like 'openai:gpt-5.5', got {type(spec).__name__}: {spec!r:.80}")
+    provider, colon, name = spec.partition(":")
+    if not colon or not is_provider(provider):
+        raise _refusal(_not_a_model(spec))
+    if provider in _LATER:
+        raise _refusal(
+            f"{spec!r}: this release has no adapter for {provider!r}; it has {_listed(PROVIDERS)}. "
+            "A server with an OpenAI-compatible API works too: OpenAIChat(name, base_url=...)."
+        )
+    module, kind = PROVIDERS[provider]
+    model: Model = getattr(importlib.import_module(module), kind)(name)
+    return model
+
+
+def _not_a_model(spec: str) -> str:
+    head, _, name = spec.replace("/", ":").partition(":")
+    family = next((owner for prefix, owner in _FAMILIES.items() if spec.lower().startswith(prefix)), None)
+    if spec.endswith(".gguf"):
+        near = f"local:{spec}"
+    elif family is not None:
+        near = f"{family}:{spec}"
+    else:
+        close = difflib.get_close_matches(head.lower(), [*PROVIDERS, *_LATER], n=1)
+        near = f"{close[0]}:{name}" if close else ""
+    hint = f" Did you mean {near!r}?" if near else ""
+    return f"{spec!r} names no model: expected 'provider:model' with a provider of {_listed(PROVIDERS)}.{hint}"
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(repr(f"{name}:") for name in names)
+
+
+def _refusal(message: str) -> "_ConfigurationError":
+    from interpose.errors import ConfigurationError  # not at the top, where it would become a name of this package
+
+    return ConfigurationError(message)
+
+
+def __getattr__(name: str) -> Any:
+    for module, kind in PROVIDERS.values():
+        if name == kind:
+            return getattr(importlib.import_module(module), kind)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

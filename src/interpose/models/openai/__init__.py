@@ -1,0 +1,7 @@
+"""OpenAI's Chat Completions, and every server that speaks it."""
+
+from interpose.models.openai.dialect import Dialect
+from interpose.models.openai.model import OpenAIChat
+from interpose.models.openai.wire import from_wire, to_wire
+
+__all__ = ["Dialect", "OpenAIChat", "from_wire", "to_wire"]
