@@ -45,12 +45,17 @@ _canonical = msgspec.json.Encoder(enc_hook=_encode_unknown, order="deterministic
 
 
 def to_jsonable(value: Any) -> Any:
-    """Return *value* as dicts, lists, texts, numbers, booleans and None; what is none of these becomes its `str`.
+    """Return *value* as what reading its `to_json` gives: dicts, lists, texts, numbers, booleans and None.
 
     Raises:
         RecursionError: the value contains itself, or is nested too deep.
     """
-    return msgspec.to_builtins(value, enc_hook=_encode_unknown, str_keys=True)
+    try:
+        encoded = _encoder.encode(value)
+    except UnicodeEncodeError:
+        plain = msgspec.to_builtins(value, enc_hook=_encode_unknown, str_keys=True)
+        encoded = _encoder.encode(clean_value(plain))
+    return msgspec.json.decode(encoded)
 
 
 def to_json(value: Any) -> str:
@@ -62,7 +67,7 @@ def to_json(value: Any) -> str:
     try:
         return _encoder.encode(value).decode()
     except UnicodeEncodeError:
-        return _encoder.encode(clean_value(to_jsonable(value))).decode()
+        return _encoder.encode(to_jsonable(value)).decode()
 
 
 def canonical_json(value: Any) -> bytes:
@@ -70,7 +75,7 @@ def canonical_json(value: Any) -> bytes:
     try:
         return _canonical.encode(value)
     except UnicodeEncodeError:
-        return _canonical.encode(clean_value(to_jsonable(value)))
+        return _canonical.encode(to_jsonable(value))
 
 
 def readable(value: Any) -> str:
