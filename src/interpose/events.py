@@ -8,8 +8,22 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self
 
 import msgspec
+from msgspec import field
 
-from interpose.messages import Message, Value
+from interpose.messages import (
+    AssistantMessage,
+    AudioPart,
+    FilePart,
+    ImagePart,
+    Message,
+    ProviderPart,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    Value,
+    as_messages,
+)
 from interpose.text import to_json, to_jsonable
 
 PROTOCOL_VERSION = "1.0"
@@ -50,7 +64,7 @@ class RunStartedEvent(Event, frozen=True, tag="RUN_STARTED"):
     thread_id: str
     run_id: str
     parent_run_id: str | None = None
-    protocol_version: str | None = PROTOCOL_VERSION
+    protocol_version: str | None = field(default_factory=lambda: PROTOCOL_VERSION)  # a plain default would be left out
 
 
 class RunFinishedEvent(Event, frozen=True, tag="RUN_FINISHED"):
@@ -251,35 +265,72 @@ def event_from_dict(data: Mapping[str, Any]) -> AnyEvent:
 def messages_to_wire(messages: Iterable[Message]) -> tuple[dict[str, Any], ...]:
     """Return *messages* in AG-UI's shape, ids and order kept.
 
-    What AG-UI has no field for (the order of several parts, a provider's own parts) stands under `metadata` in the
-    key `interpose`, from which `messages_from_wire` makes the same messages again.
+    What AG-UI has no field for (reasoning, text between calls, a provider's own parts, a tool's name, who edited a
+    call) stands under `metadata` in the key `interpose`, from which `messages_from_wire` makes the same messages again.
     """
     return tuple([_message_to_wire(message) for message in messages])
 
 
 def _message_to_wire(message: Message) -> dict[str, Any]:
     wire: dict[str, Any] = {"id": message.id, "role": message.role, "content": message.text}
-    if message.metadata:
-        wire["metadata"] = dict(message.metadata)
-    if message.tool_calls:
-        wire["toolCalls"] = [
-            {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.args_json}}
-            for c in message.tool_calls
-        ]
-    if message.tool_call_id is not None:
-        wire["toolCallId"] = message.tool_call_id
-        if getattr(message, "is_error", False):
-            wire["error"] = message.text
     own: dict[str, Any] = {}
-    if getattr(message, "parts", ()):
-        own["parts"] = to_jsonable(message.parts)  # type: ignore[union-attr]  # system messages have none
-    elif getattr(message, "reasoning", None):
-        own["reasoning"] = message.reasoning  # type: ignore[union-attr]  # assistant messages alone have it
-    if getattr(message, "name", None):
-        wire["name" if message.role == "user" else "toolName"] = message.name  # type: ignore[union-attr]  # as above
-    if own:
-        wire["metadata"] = {**wire.get("metadata", {}), "interpose": own}
+    match message:
+        case UserMessage():
+            _parts_to_wire(message.parts, wire, own)
+            if message.name:
+                wire["name"] = message.name
+        case AssistantMessage():
+            if message.tool_calls:
+                wire["toolCalls"] = [_call_to_wire(call) for call in message.tool_calls]
+            if message.parts:
+                own["parts"] = to_jsonable(message.parts)
+            elif message.reasoning:
+                own["reasoning"] = message.reasoning
+        case ToolMessage():
+            wire["toolCallId"] = message.tool_call_id
+            _parts_to_wire(message.parts, wire, own)
+            if message.is_error:
+                wire["error"] = message.text
+            if message.name:
+                own["name"] = message.name
+    metadata = {**(message.metadata or {}), **({"interpose": own} if own else {})}
+    if metadata:
+        wire["metadata"] = metadata
     return wire
+
+
+def _call_to_wire(call: ToolCall) -> dict[str, Any]:
+    wire: dict[str, Any] = {"id": call.id, "type": "function"}
+    wire["function"] = {"name": call.name, "arguments": call.args_json}
+    own = {"idempotency_key": call.idempotency_key, "edited_by": call.edited_by}
+    if kept := {key: value for key, value in own.items() if value}:
+        wire["metadata"] = {"interpose": kept}
+    return wire
+
+
+def _parts_to_wire(parts: tuple[Any, ...], wire: dict[str, Any], own: dict[str, Any]) -> None:
+    """Put *parts* where AG-UI has a place for them, and the whole list aside where one of them has none."""
+    if not parts:
+        return
+    wire["content"] = [part_to_wire(part) for part in parts if not isinstance(part, ProviderPart)]
+    if len(wire["content"]) != len(parts):
+        own["parts"] = to_jsonable(parts)
+
+
+def part_to_wire(part: TextPart | ImagePart | AudioPart | FilePart) -> dict[str, Any]:
+    """Return one part of a message's content in AG-UI's shape."""
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    kind, value = next((kind, value) for kind in _SOURCES if (value := getattr(part, _SOURCES[kind])) is not None)
+    source = {"type": kind, "value": value, **({"mimeType": part.media_type} if part.media_type else {})}
+    if isinstance(part, FilePart):
+        named = {"metadata": {"name": part.name}} if part.name else {}
+        return {"type": "document", "source": source, **named}
+    return {"type": "image" if isinstance(part, ImagePart) else "audio", "source": source}
+
+
+_SOURCES = {"url": "url", "data": "data", "file": "file_id"}
+"""AG-UI's kinds of source, and the attribute that holds each here."""
 
 
 def messages_from_wire(wire: Iterable[Mapping[str, Any]]) -> tuple[Message, ...]:
@@ -288,32 +339,36 @@ def messages_from_wire(wire: Iterable[Mapping[str, Any]]) -> tuple[Message, ...]
     Raises:
         ValueError: a message has an unknown role or lacks what its role needs.
     """
-    from interpose.messages import as_messages
-
-    return as_messages([_openai_shape(m) for m in wire if m.get("role") not in ("activity", "reasoning")])
+    try:
+        return as_messages([_openai_shape(m) for m in wire if m.get("role") not in ("activity", "reasoning")])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"these are no messages in AG-UI's shape: {error!r}") from error
 
 
 def _openai_shape(wire: Mapping[str, Any]) -> dict[str, Any]:
     metadata = dict(wire.get("metadata") or {})
-    own = metadata.pop("interpose", None)
+    own = metadata.pop("interpose", None) or {}
     common = {"id": wire.get("id"), "role": wire.get("role"), "metadata": metadata or None, "name": wire.get("name")}
     if wire.get("role") == "tool":
-        common |= {"tool_call_id": wire.get("toolCallId"), "is_error": bool(wire.get("error"))}
-        common["name"] = wire.get("toolName")
-    if own and "parts" in own:
-        return {k: v for k, v in {**common, "text": "", "parts": own["parts"]}.items() if v is not None}
+        error = wire.get("error") is not None
+        common |= {"tool_call_id": wire.get("toolCallId"), "is_error": error, "name": own.get("name")}
+    if "parts" in own:
+        return {key: value for key, value in {**common, "parts": own["parts"]}.items() if value is not None}
     return {
         **common,
         "content": _openai_content(wire.get("content")),
-        "reasoning": (own or {}).get("reasoning"),
-        "tool_calls": wire.get("toolCalls") or (),
+        "reasoning": own.get("reasoning"),
+        "tool_calls": [_call_from_wire(call) for call in wire.get("toolCalls") or ()],
     }
 
 
+def _call_from_wire(wire: Mapping[str, Any]) -> dict[str, Any]:
+    own = (wire.get("metadata") or {}).get("interpose") or {}
+    return {**own, "id": wire["id"], "function": wire["function"]}
+
+
 def _openai_content(content: Any) -> Any:
-    if not isinstance(content, list):
-        return content
-    return [_own_part(part) for part in content]
+    return [_own_part(part) for part in content] if isinstance(content, list) else content
 
 
 def _own_part(part: Mapping[str, Any]) -> dict[str, Any]:
@@ -321,6 +376,7 @@ def _own_part(part: Mapping[str, Any]) -> dict[str, Any]:
         return {"type": "text", "text": part["text"]}
     source = part["source"]
     kind = {"document": "file", "video": "file"}.get(part["type"], part["type"])
-    field = {"url": "url", "data": "data", "file": "file_id"}[source["type"]]
-    own = {"type": kind, field: source["value"], "media_type": source.get("mimeType")}
+    own = {"type": kind, _SOURCES[source["type"]]: source["value"], "media_type": source.get("mimeType")}
+    if kind == "file" and isinstance(part.get("metadata"), Mapping):
+        own["name"] = part["metadata"].get("name")
     return {key: value for key, value in own.items() if value is not None}

@@ -498,5 +498,6 @@ def _call_from_dict(call: Mapping[str, Any]) -> ToolCall:
         call_id, name = call.get("id") or create_id("call"), function.get("name") or ""
         if not (isinstance(call_id, str) and isinstance(name, str)):
             raise ValueError(f"id and name of a tool call must be texts, got {call_id!r:.80} and {name!r:.80}")
-        return ToolCall(call_id, name, function.get("arguments"))
+        own = {key: call[key] for key in ("idempotency_key", "edited_by") if call.get(key)}
+        return ToolCall(call_id, name, function.get("arguments"), **own)
     return msgspec.convert(dict(call), ToolCall)
