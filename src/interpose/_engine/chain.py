@@ -1,0 +1,342 @@
+"""The chain: layers round a core. The only composition in the code base, for every onion seam.
+
+A middleware's share of a seam is one layer, `before → wrap(… inner layers …) → after`. One pass through a chain is a
+`Call`; each layer and the core are coroutine functions `(call, index, value, via)`, where *via* is the `Next` through
+which the layer outside got in.
+"""
+
+import asyncio
+from asyncio import CancelledError, current_task
+from collections.abc import Callable, Coroutine
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any
+
+from interpose._engine.signals import Note, Rank, Signal
+from interpose.errors import HookError, InterposeError, NextCalledTwice
+from interpose.messages import AssistantMessage, UserMessage
+from interpose.outcomes import Abort, End, Pause, Retry, Skip
+
+if TYPE_CHECKING:
+    from interpose._engine.plan import Hook
+    from interpose._engine.run import Run
+    from interpose.middleware import Middleware
+
+Entry = Callable[["Call", int, Any, "Next | None"], Coroutine[Any, Any, Any]]
+CALLED_TWICE = (
+    "call_next() was called more than once in the same middleware; "
+    "to try again on purpose: await call_next.again(request)"
+)
+
+
+class Layer:
+    """One middleware's share of a chain; `enter` runs it and all inside."""
+
+    __slots__ = ("after", "before", "enter", "middleware", "name", "wrap")
+
+    def __init__(
+        self, name: str, middleware: "Middleware[Any]", before: "Hook | None", wrap: "Hook | None", after: "Hook | None"
+    ) -> None:
+        self.name = name
+        self.middleware = middleware
+        self.before = before
+        self.wrap = wrap
+        self.after = after
+        self.enter: Entry = enter_wrap if wrap is not None and before is None and after is None else enter_layer
+
+
+class Call:
+    """One pass through a chain: what is shared by its layers, and the rules of the seam."""
+
+    seam = ""
+    takes: type | None = None
+    gives: type = object
+    steers: dict[str, tuple[type, ...]] = {}
+
+    __slots__ = ("answered", "core", "ctx", "layers", "noted", "retries", "run", "task", "values")
+
+    def __init__(self, run: "Run", ctx: Any, layers: tuple[Layer, ...], core: Entry) -> None:
+        self.run = run
+        self.ctx = ctx
+        self.layers = layers
+        self.core = core
+        self.values: list[Any] = [None] * (len(layers) + 1)
+        self.answered = False
+        self.noted: Note | None = None
+        self.retries: dict[int, int] | None = None
+        self.task = current_task()
+
+    def note(self, rank: Rank, value: Any) -> None:
+        """Note an ending; on the run, unless the seam keeps it to itself."""
+        self.run.note(rank, value)
+
+    def pending(self) -> Note | None:
+        """Return what was noted, the higher rank first."""
+        noted, own = self.run.noted, self.noted
+        return own if noted is None or (own is not None and own.rank > noted.rank) else noted
+
+    def made(self, layer: Layer, result: Any) -> Any:
+        """Return *result*, which *layer* made up, marked as such where the seam has a mark."""
+        return result
+
+    def lift(self, layer: Layer, hook: str, value: Any) -> Any:
+        """Return *value*, which is not of the seam's type, as a result.
+
+        Raises:
+            HookError: it cannot become one.
+        """
+        raise wrong(layer, hook, value, self.gives.__name__)
+
+    def changed(self, layer: Layer, hook: str, before: Any, after: Any) -> Any:
+        """Return a value that a before-hook put in place of another, checked."""
+        return after
+
+    def retry_value(self, value: Any, result: Any, feedback: str) -> Any:
+        """Return the value of another attempt after *result* was rejected."""
+        return value
+
+
+def compose(call: Call, value: Any) -> Coroutine[Any, Any, Any]:
+    """Return the coroutine that takes *value* through the layers of *call* to its core and back."""
+    return _entry(call, 0)(call, 0, value, None)
+
+
+def _entry(call: Call, index: int) -> Entry:
+    return call.layers[index].enter if index < len(call.layers) else call.core
+
+
+class Next:
+    """`call_next` of one layer in one call."""
+
+    __slots__ = ("call", "closed", "index", "tasks", "used")
+
+    def __init__(self, call: Call, index: int) -> None:
+        self.call = call
+        self.index = index
+        self.used = False
+        self.closed = False
+        self.tasks: set[asyncio.Task[Any]] | None = None
+
+    def __call__(self, value: Any = None) -> Coroutine[Any, Any, Any]:
+        if self.used:
+            raise NextCalledTwice(CALLED_TWICE)
+        self.used = True
+        call, index = self.call, self.index
+        layers = call.layers
+        return (layers[index].enter if index < len(layers) else call.core)(call, index, value, self)
+
+    def again(self, value: Any = None) -> Coroutine[Any, Any, Any]:
+        """Call what is inside, any number of times, also first."""
+        return _entry(self.call, self.index)(self.call, self.index, value, self)
+
+    def then(self, value: Any, callback: Callable[[Any], Any]) -> Coroutine[Any, Any, Any]:
+        """Call what is inside, and *callback* with what comes back; what the callback returns is ignored."""
+        return _then(self(value), callback)
+
+    def enter_task(self) -> "asyncio.Task[Any] | None":
+        """Note that what is inside runs in the current task; return it if it is not the seam's own.
+
+        Raises:
+            CancelledError: the layer has returned meanwhile.
+        """
+        task = current_task()
+        if self.closed:
+            if task is self.call.task:
+                raise InterposeError("call_next() was awaited after its middleware had returned")
+            raise CancelledError("the middleware that started this call_next() has returned")
+        if task is self.call.task:
+            return None
+        if self.tasks is None:
+            self.tasks = set()
+        self.tasks.add(task)  # type: ignore[arg-type]  # a coroutine of ours always runs in a task
+        return task
+
+    async def settle(self) -> None:
+        """Cancel what still runs inside and wait for it."""
+        tasks = self.tasks
+        if not tasks:
+            return
+        for task in tasks:
+            task.cancel()
+        done, _ = await asyncio.wait(tuple(tasks))
+        for task in done:
+            if not task.cancelled():
+                task.exception()  # seen here: nobody else will ask
+
+
+async def _then(coroutine: Coroutine[Any, Any, Any], callback: Callable[[Any], Any]) -> Any:
+    result = await coroutine
+    seen = callback(result)
+    if seen is not None and isawaitable(seen):
+        await seen
+    return result
+
+
+def check_entry(call: Call, index: int, value: Any) -> None:
+    """Refuse to go further in where an ending was noted, or where *value* is not of the seam's type."""
+    if call.run.noted is not None or call.noted is not None:
+        raise Signal(call.pending())  # type: ignore[arg-type]  # one of the two is there
+    if value.__class__ is not call.takes and call.takes is not None:
+        layer = call.layers[index - 1]
+        got = "nothing" if value is None else type(value).__name__
+        raise HookError(f"{layer.name} called call_next() with {got}; expected a {call.takes.__name__}")
+    call.values[index] = value
+
+
+async def enter_wrap(call: Call, index: int, value: Any, via: Next | None) -> Any:
+    """Run a layer that has a wrap alone, and all inside."""
+    task = via.enter_task() if via is not None else None
+    try:
+        if call.run.noted is not None or call.noted is not None or value.__class__ is not call.takes:
+            check_entry(call, index, value)
+        call.values[index] = value
+        return await _wrapped(call, call.layers[index], index, value)
+    finally:
+        if task is not None:
+            via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
+
+
+async def _wrapped(call: Call, layer: Layer, index: int, value: Any) -> Any:
+    call_next = Next(call, index + 1)
+    hook = layer.wrap
+    call.answered = False
+    try:
+        result = hook.call(call.ctx, value, call_next)  # type: ignore[union-attr]  # has a wrap
+        if hook.is_async or isawaitable(result):  # type: ignore[union-attr]  # as above
+            result = await result
+    except BaseException as error:
+        call_next.closed = True
+        if call_next.tasks:
+            await call_next.settle()
+        held = what_holds(call, error)
+        if held is error:
+            raise
+        raise held from None
+    call_next.closed = True
+    if call_next.tasks:
+        await call_next.settle()
+    if call.run.noted is not None or call.noted is not None:
+        raise Signal(call.pending())  # type: ignore[arg-type]  # one of the two is there
+    if result.__class__ is not call.gives:
+        result = _result(call, layer, hook.name, result)  # type: ignore[union-attr]  # as above
+    return result if call.answered else call.made(layer, result)
+
+
+async def enter_layer(call: Call, index: int, value: Any, via: Next | None) -> Any:
+    """Run a layer with a before or an after, and all inside."""
+    task = via.enter_task() if via is not None else None
+    try:
+        check_entry(call, index, value)
+        layer = call.layers[index]
+        result = None
+        if layer.before is not None:
+            value, result = await _before(call, layer, value)
+        inside = value
+        while True:
+            if result is None and layer.wrap is None:
+                result = await _entry(call, index + 1)(call, index + 1, inside, None)
+            elif result is None:
+                result = await _wrapped(call, layer, index, inside)
+            if layer.after is None:
+                return result
+            result, feedback = await _after(call, layer, index, inside, result)
+            if feedback is None:
+                return result
+            inside = call.retry_value(value, result, feedback)
+            result = None
+    finally:
+        if task is not None:
+            via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
+
+
+async def _before(call: Call, layer: Layer, value: Any) -> tuple[Any, Any]:
+    """Return the value to go on with, and the result if the hook answered."""
+    hook = layer.before
+    said = hook.call(call.ctx, value)  # type: ignore[union-attr]  # has a before
+    if hook.is_async or (said is not None and isawaitable(said)):  # type: ignore[union-attr]  # as above
+        said = await said
+    if call.run.noted is not None or call.noted is not None:
+        raise Signal(call.pending())  # type: ignore[arg-type]  # one of the two is there
+    if said is None or said is value:
+        return value, None
+    name = hook.name  # type: ignore[union-attr]  # as above
+    if said.__class__ is call.takes:
+        return call.changed(layer, name, value, said), None
+    if said.__class__ is Skip and Skip in call.steers[name]:
+        result = said.result
+        return value, result if result.__class__ is call.gives else call.lift(layer, name, result)
+    if said.__class__ is call.gives:
+        return value, call.made(layer, said)
+    steer(call, layer, name, said, f"a {call.takes.__name__}, a {call.gives.__name__}")  # type: ignore[union-attr]
+    return value, None
+
+
+async def _after(call: Call, layer: Layer, index: int, value: Any, result: Any) -> tuple[Any, str | None]:
+    """Return the result to hand out, and the feedback of a retry if one is due."""
+    hook = layer.after
+    said = hook.call(call.ctx, value, result)  # type: ignore[union-attr]  # has an after
+    if hook.is_async or (said is not None and isawaitable(said)):  # type: ignore[union-attr]  # as above
+        said = await said
+    if call.run.noted is not None or call.noted is not None:
+        raise Signal(call.pending())  # type: ignore[arg-type]  # one of the two is there
+    if said is None:
+        return result, None
+    name = hook.name  # type: ignore[union-attr]  # as above
+    if said.__class__ is call.gives:
+        return said, None
+    if said.__class__ is Retry and Retry in call.steers[name]:
+        retries = call.retries = call.retries or {}
+        retries[index] = retries.get(index, 0) + 1
+        return result, said.feedback if retries[index] <= said.max_retries else None
+    steer(call, layer, name, said, f"a {call.gives.__name__}")
+    return result, None
+
+
+def _result(call: Call, layer: Layer, hook: str, value: Any) -> Any:
+    """Return what a wrap gave as a result of the seam, or steer by it."""
+    if value is None:
+        raise HookError(
+            f"{layer.name}.{hook} did not return its result: expected a {call.gives.__name__}, got nothing. "
+            f"Write `return await call_next(...)`, or return what you made of its result."
+        )
+    if value.__class__ in call.steers[hook]:
+        steer(call, layer, hook, value, "")
+    return call.lift(layer, hook, value)
+
+
+def steer(call: Call, layer: Layer, hook: str, outcome: Any, values: str) -> None:
+    """Note *outcome* and raise it.
+
+    Raises:
+        HookError: the hook may not return it.
+    """
+    if outcome.__class__ not in call.steers[hook] or outcome.__class__ in (Skip, Retry):
+        raise wrong(layer, hook, outcome, ", ".join(filter(None, [values, *[t.__name__ for t in call.steers[hook]]])))
+    match outcome:
+        case End():
+            call.note(Rank.END, outcome)
+        case Pause():
+            call.note(Rank.PAUSE, outcome)
+        case Abort():
+            call.run.abort(outcome.reason)
+    raise Signal(call.pending())  # type: ignore[arg-type]  # just noted
+
+
+def wrong(layer: Any, hook: str, value: Any, expected: str) -> HookError:
+    """Return the error of a hook that returned what its seam does not take; *layer* has a name."""
+    return HookError(f"{layer.name}.{hook} returned {type(value).__name__} ({value!r:.80}); expected {expected} or nothing")
+
+
+def what_holds(call: Call, error: BaseException) -> BaseException:
+    """Return what goes on up after a layer raised *error*: what was noted, unless *error* outranks it."""
+    noted = call.pending()
+    if noted is None:
+        return error
+    if noted.rank < Rank.ERROR and isinstance(error, Exception):
+        return error
+    return error if isinstance(error, Signal) and error.note is noted else Signal(noted)
+
+
+def rejected(messages: tuple[Any, ...], text: str, feedback: str) -> tuple[Any, ...]:
+    """Return *messages* with the text that was rejected and the feedback, for one attempt."""
+    said = (AssistantMessage(text),) if text else ()
+    return (*messages, *said, UserMessage(feedback))

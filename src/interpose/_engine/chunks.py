@@ -1,0 +1,197 @@
+"""The chunk pipeline: every event of a run goes through `on_chunk` here, and what is remembered is what leaves it."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any
+
+from interpose._engine.buffer import BUFFER_SIZE
+from interpose._engine.chain import wrong
+from interpose._engine.plan import name_of
+from interpose._engine.signals import Signal
+from interpose.events import (
+    CustomEvent,
+    Event,
+    ReasoningMessageContentEvent,
+    ReasoningMessageEndEvent,
+    ReasoningMessageStartEvent,
+    RunErrorEvent,
+    RunFinishedEvent,
+    RunStartedEvent,
+    StepFinishedEvent,
+    StepStartedEvent,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
+)
+from interpose.outcomes import DROP
+
+if TYPE_CHECKING:
+    from interpose._engine.plan import Hook
+    from interpose._engine.run import Run
+
+WATCHED_ONLY = (RunStartedEvent, RunFinishedEvent, RunErrorEvent, StepStartedEvent, StepFinishedEvent)
+
+
+class Pipe:
+    """The way of a run's events: through the hooks, then to those held back or to the reader's buffer."""
+
+    __slots__ = ("active", "buffer", "busy", "dropped_at", "emitted", "held", "hooks", "index", "narrator", "pairs", "run", "waiters")
+
+    def __init__(self, run: "Run") -> None:
+        self.run = run
+        self.hooks: tuple[Hook, ...] = run.plan.on_chunk
+        self.pairs = tuple([(hook.call, hook.is_async) for hook in self.hooks])
+        self.buffer = run.buffer
+        self.active = bool(self.hooks) or run.buffer is not None
+        self.index = -1
+        self.dropped_at = 0
+        self.busy = False
+        self.waiters: list[asyncio.Future[None]] = []
+        self.held: list[Event] | None = None
+        self.emitted: list[CustomEvent] = []
+        self.narrator: Any = None
+
+    def open_text(self) -> str:
+        """Return the text of the open message so far."""
+        return "" if self.narrator is None else self.narrator.open_text()
+
+    def put(self, event: Event) -> None:
+        """Hand *event* to the reader, or keep it where the stream is held."""
+        if self.held is not None:
+            self.held.append(event)
+        elif self.buffer is not None:
+            self.buffer.append(event)
+
+    async def room(self) -> None:
+        """Wait while the reader is `BUFFER_SIZE` events behind."""
+        if self.buffer is not None and self.held is None and len(self.buffer.items) >= BUFFER_SIZE:
+            await self.buffer.room()
+
+    def release(self) -> None:
+        """Send what was held back."""
+        held, self.held = self.held, None
+        if held and self.buffer is not None:
+            for event in held:
+                self.buffer.append(event)
+
+    async def send(self, event: Event) -> None:
+        """Pipe an event that belongs to no message, and hand on what comes out."""
+        if not self.active:
+            return
+        if self.emitted:
+            await self.flush()
+        for one in await self.through(event):
+            self.put(one)
+        await self.room()
+
+    async def through(self, event: Event, stop: int | None = None) -> list[Event]:
+        """Return what the hooks make of *event*; only the first *stop* hooks, where that is given.
+
+        Raises:
+            HookError: a hook returned something that is no event.
+        """
+        if not self.hooks:
+            self.index += 1
+            return [event]
+        await self.acquire()
+        try:
+            self.index += 1
+            return await self._from([event], 0, stop)
+        finally:
+            self.release_turn()
+
+    async def acquire(self) -> None:
+        """Wait until nobody else is in the pipe, and take it."""
+        while self.busy:
+            waiter = asyncio.get_running_loop().create_future()
+            self.waiters.append(waiter)
+            await waiter
+        self.busy = True
+
+    def release_turn(self) -> None:
+        """Let the next one into the pipe."""
+        self.busy = False
+        waiters = self.waiters
+        while waiters:
+            waiter = waiters.pop(0)
+            if not waiter.done():
+                waiter.set_result(None)
+                break
+
+    async def _from(self, events: list[Event], first: int, stop: int | None = None) -> list[Event]:
+        """Take *events* through the hooks from *first* on."""
+        ctx, run = self.run.ctx, self.run
+        self.dropped_at = len(self.hooks)
+        for index, hook in enumerate(self.hooks[first:stop], first):
+            out: list[Event] = []
+            for event in events:
+                said = hook.call(ctx, event)
+                if hook.is_async or (said is not None and said is not DROP and isawaitable(said)):
+                    said = await said
+                if run.noted is not None and not run.closing:
+                    raise Signal(run.noted)
+                if said is None:
+                    out.append(event)
+                else:
+                    out.extend(accept(hook, event, said))
+            events = out
+            if not events:
+                self.dropped_at = index
+                break
+        return events
+
+    async def rest(self, index: int, event: Event, said: Any) -> list[Event]:
+        """Go on after hook *index*, one that a tight loop was in, said something else than nothing."""
+        return await self._from(list(accept(self.hooks[index], event, said)), index + 1)
+
+    def emit(self, name: str, value: Any) -> None:
+        """Send a `CUSTOM` event of a hook or tool; from any thread."""
+        run = self.run
+        if not self.active or run.closing:
+            return
+        if threading.get_ident() != run.thread_ident:
+            run.loop.call_soon_threadsafe(self.emit, name, value)
+            return
+        self.emitted.append(CustomEvent(name, value))
+        if run.pump is not None:
+            run.wake_pump()
+        elif not self.busy:
+            run.spawn_flush()
+
+    async def flush(self) -> None:
+        """Pipe what was emitted."""
+        while self.emitted and not self.busy:
+            event = self.emitted.pop(0)
+            for one in await self.through(event):
+                self.put(one)
+
+
+def accept(hook: "Hook", event: Event, said: Any) -> Sequence[Event]:
+    """Return what *hook* made of *event* as a list.
+
+    Raises:
+        HookError: it is neither an event, nor a list of events, nor `DROP`.
+    """
+    if said is DROP:
+        out: Sequence[Event] = ()
+    elif isinstance(said, Event):
+        out = (said,)
+    elif isinstance(said, list | tuple) and all(isinstance(one, Event) for one in said):
+        out = said
+    else:
+        raise wrong(_Named(hook), "on_chunk", said, "an event, a list of events, DROP")
+    return (event,) if event.__class__ in WATCHED_ONLY else out
+
+
+class _Named:
+    __slots__ = ("name",)
+
+    def __init__(self, hook: "Hook") -> None:
+        self.name = name_of(hook.middleware)
+
+
+STARTS = (TextMessageStartEvent, ReasoningMessageStartEvent)
+CONTENTS = (TextMessageContentEvent, ReasoningMessageContentEvent)
+ENDS = (TextMessageEndEvent, ReasoningMessageEndEvent)

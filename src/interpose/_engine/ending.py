@@ -1,0 +1,371 @@
+"""How a run ends: in good order, failed, or aborted; then exactly one terminal hook, and nothing left behind."""
+
+import asyncio
+import logging
+from asyncio import CancelledError, current_task
+from typing import TYPE_CHECKING, Any
+
+from interpose._engine.model_call import clean_pieces
+from interpose._engine.plan import Hook, call_hook, name_of
+from interpose._engine.signals import LimitHit, Note, Rank, Signal
+from interpose._engine.step import tell_results
+from interpose.errors import InterposeError, LimitExceeded, RunAborted
+from interpose.events import RunErrorEvent, RunFinishedEvent, RunStartedEvent, StepFinishedEvent
+from interpose.info import AbortInfo, ErrorInfo, FinishInfo
+from interpose.messages import AssistantMessage, ToolMessage, ToolResult
+from interpose.outcomes import End, Pause
+from interpose.request import ModelResponse, Usage
+from interpose.result import RunResult
+
+if TYPE_CHECKING:
+    from interpose._engine.run import Run
+
+logger = logging.getLogger("interpose")
+TERMINAL_S = 30.0
+"""How long terminal hooks, and then deferred work, may take."""
+FLUSH_S = 2.0
+"""How long a guard may take to hand out what it holds after a failure."""
+NOT_RUN = "not executed: the run ended"
+
+
+async def absorb_cancel() -> None:
+    """Take back the cancellation of the current task, also one that is still to be raised."""
+    task = current_task()
+    if task is None:
+        return
+    while task.cancelling():
+        task.uncancel()
+    try:
+        await asyncio.sleep(0)
+    except CancelledError:
+        while task.cancelling():
+            task.uncancel()
+
+
+async def settle_gracefully(run: "Run", note: Note) -> RunResult:
+    """Return the result of a run that ends in good order, every call answered unless the run is paused on it."""
+    status: Any = "finished"
+    value = note.value
+    interrupts: tuple[Any, ...] = ()
+    if isinstance(value, str):
+        reason = value
+    else:
+        await keep_answer(run, "limit" if note.rank is Rank.LIMIT else None)
+        if note.rank is Rank.PAUSE:
+            status, reason, interrupts = "interrupted", "interrupt", pause(run, value)
+        else:
+            await answer_calls(run, tell=True)
+            reason = "limit" if note.rank is Rank.LIMIT else value.finish_reason
+        if note.rank is Rank.LIMIT:
+            run.limit_hit = value
+        if isinstance(value, End) and value.text is not None:
+            await say_last(run, value.text)
+    await close_step(run)
+    result = result_of(run, reason, status, interrupts)
+    if status == "finished":
+        await commit(run)
+    return result
+
+
+def pause(run: "Run", value: Pause) -> tuple[Any, ...]:
+    """Return what the paused run waits on."""
+    if not run.asked:
+        run.asked.append(run.question(value.reason, value.value))
+    return tuple(run.asked)
+
+
+async def keep_answer(run: "Run", cut: str | None) -> None:
+    """Keep the model's answer of a step that was left before it was settled; of one that was *cut*, the text said."""
+    call = run.model_call
+    if run.settling is not None or call is None:
+        return
+    narrator = call.narrator
+    run.pipe.release()
+    if narrator is not None:
+        await narrator.finish()
+    if call.response is not None:
+        run.settle_response(call.reached, call.response, call.usage)  # type: ignore[arg-type]  # answered, so reached
+        if not call.response.tool_calls:
+            run.finish_step(())
+    elif cut is not None and (text := partial_message(run)) is not None:
+        response = ModelResponse(text, cut, call.usage, *reversed(run.names))
+        run.settle_response(call.reached, response, call.usage)  # type: ignore[arg-type]  # it spoke, so reached
+        run.finish_step(())
+
+
+def partial_message(run: "Run") -> AssistantMessage | None:
+    """Return what was said of an answer that was cut, without its calls; None where nothing was."""
+    assembly = run.partial_assembly
+    if assembly is None:
+        return None
+    clean_pieces(assembly)
+    message = assembly.message()
+    if not message.text and not message.reasoning:
+        return None
+    return message.replace(tool_calls=()) if message.tool_calls else message
+
+
+async def answer_calls(run: "Run", *, tell: bool) -> None:
+    """Answer the calls that are open: with what they came to, or with an error result."""
+    open_calls = run.history.open
+    if not open_calls:
+        return
+    finished = {one.original.id: one.result for one in run.passes if one.result is not None}
+    results: list[ToolResult] = []
+    messages: list[ToolMessage] = []
+    calls = [call for message in run.history.messages[-1:] for call in message.tool_calls]
+    for call in calls or ():
+        if call.id in open_calls:
+            result = finished.get(call.id) or call.refuse(NOT_RUN)
+            results.append(result)
+            messages.append(result.message(call.name))
+    run.history.extend(messages)
+    if tell and run.pipe.active:
+        await tell_results(run, tuple(messages))
+    run.finish_step(tuple(results))
+
+
+async def say_last(run: "Run", text: str) -> None:
+    """Make *text* the last assistant message of the run, and tell it."""
+    message = AssistantMessage(text)
+    if run.pipe.active:
+        from interpose._engine.narrator import Narrator
+
+        narrator = Narrator(run.pipe, message.id, run.history.call_ids)
+        run.pipe.narrator = narrator
+        message = await narrator.narrate(message)
+    run.history.extend((message,))
+    run.end_text = message.text
+
+
+async def close_step(run: "Run") -> None:
+    """Close the step that is open."""
+    if run.open_step is not None:
+        name, run.open_step = run.open_step, None
+        await run.pipe.send(StepFinishedEvent(name))
+    if run.record is not None and len(run.record.stack) > 1:
+        await run.record.pop(run.record.stack[1])
+
+
+def result_of(run: "Run", reason: str, status: Any = "finished", interrupts: tuple[Any, ...] = ()) -> RunResult:
+    """Return the result of what was done."""
+    messages = run.history.messages
+    if run.end_text is not None:
+        text = run.end_text
+    elif run.output_text is not None:
+        text = run.output_text
+    else:
+        text = run.steps[-1].response.message.text if run.steps else ""
+        if run.settling is not None:
+            text = run.settling[1].message.text
+    return RunResult(
+        text=text,
+        output=run.output,
+        messages=messages,
+        new_messages=messages[run.input_end :],
+        steps=tuple(run.steps),
+        usage=run.usage,
+        finish_reason=reason,
+        status=status,
+        interrupts=interrupts,
+        run_id=run.run_id,
+        thread_id=run.thread_id,
+    )
+
+
+async def commit(run: "Run") -> None:
+    """Append what is new to the stored thread, if there is a store."""
+    store = run.agent.store
+    if store is not None and not run.committed:
+        run.committed = True
+        new = run.history.messages[run.thread_base :]
+        if new:
+            await store.commit(run.thread_id, run.run_id, new)
+
+
+async def end(run: "Run", result: RunResult | None, failure: BaseException | None) -> None:
+    """End *run*: the last event, one terminal hook, deferred work, the record."""
+    if run.duration_timer is not None:
+        run.duration_timer.cancel()
+    if result is not None and run.noted is None:
+        try:
+            await send_finished(run, result)
+        except BaseException as error:
+            failure = error
+    kind, error = verdict(run, result, failure)
+    run.closing = True
+    if kind is not None:
+        await absorb_cancel()
+        run.failure = error
+        await close_failed(run, kind, error)
+    else:
+        run.result = result
+    await terminal_hooks(run, kind, error, result)
+    if run._deferred:
+        await finish_deferred(run)
+    if run.stack is not None:
+        await leave_stack(run)
+    if run.record is not None:
+        shown = error if kind is not None else None
+        await run.record.pop(run.run_node, result, shown)
+    for one in reversed(run.opened):
+        await close_middleware(one)
+
+
+async def send_finished(run: "Run", result: RunResult) -> None:
+    """Send `RUN_FINISHED` and wait until a reader has taken it."""
+    if not run.pipe.active:
+        return
+    if run.pipe.emitted:
+        await run.pipe.flush()
+    outcome: dict[str, Any] = {"type": "success"}
+    if result.status == "interrupted":
+        outcome = {"type": "interrupt", "interrupts": [one.to_wire() for one in result.interrupts]}
+    usage = usage_on_wire(run, result.usage)
+    await run.pipe.send(RunFinishedEvent(run.thread_id, run.run_id, outcome, usage=usage))
+    if run.buffer is not None:
+        await run.buffer.last_taken()
+
+
+def usage_on_wire(run: "Run", usage: Usage) -> Any:
+    """Return *usage* as AG-UI's list, or None where nothing is known."""
+    told = {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "totalTokens": usage.total_tokens,
+        "reasoningTokens": usage.reasoning_tokens,
+        "cachedInputTokens": usage.cache_read_tokens,
+        "cacheWriteInputTokens": usage.cache_write_tokens,
+    }
+    known = {name: value for name, value in told.items() if value is not None}
+    return ({"provider": run.names[0], "model": run.names[1], **known},) if known else None
+
+
+def verdict(
+    run: "Run", result: RunResult | None, failure: BaseException | None
+) -> tuple[str | None, BaseException | None]:
+    """Return how the run ended, `abort`, `error` or None for in good order, and what its caller is to get."""
+    noted = run.noted
+    if noted is None and isinstance(failure, CancelledError):
+        noted = Note(Rank.CANCEL, "cancelled")
+    if noted is not None and noted.rank >= Rank.ABORT:
+        return "abort", RunAborted(noted.value)
+    if failure is None and noted is None:
+        return None, None
+    if isinstance(failure, Exception):
+        return "error", failure
+    if noted is not None and noted.rank is Rank.LIMIT:
+        hit: LimitHit = noted.value
+        return "error", LimitExceeded(hit.limit, hit.value, hit.message)
+    if isinstance(failure, BaseExceptionGroup):
+        return "error", failure
+    if failure is None or isinstance(failure, Signal):
+        return "error", InterposeError(f"the run was steered after its end: {noted.value if noted else failure!r}")
+    return "error", failure
+
+
+async def close_failed(run: "Run", kind: str, error: BaseException | None) -> None:
+    """Attach what was done to *error*, store it, and close the stream with `RUN_ERROR`."""
+    if run.past_checks:
+        await answer_calls(run, tell=False)
+        half = partial_message(run) if run.settling is None and run.model_call is not None else None
+        partial = result_of(run, "cancelled" if kind == "abort" else "error")
+        if half is not None:
+            partial = partial.replace(text=half.text)
+        try:
+            error.partial = partial  # type: ignore[union-attr]  # any exception takes an attribute
+        except AttributeError:
+            logger.debug("%r takes no attribute `partial`", error)
+        try:
+            await commit(run)
+        except Exception:
+            logger.exception("what run %s had done could not be stored", run.run_id)
+    pipe = run.pipe
+    if not pipe.active:
+        return
+    pipe.held = None
+    narrator = pipe.narrator
+    if narrator is not None:
+        if run.plan.on_chunk:
+            await flush_open_message(narrator)
+        narrator.close_silently()
+    if not run.said_started:
+        pipe.put(RunStartedEvent(run.thread_id, run.run_id, run.parent_run_id))
+    if run.open_step is not None:
+        pipe.put(StepFinishedEvent(run.open_step))
+        run.open_step = None
+    code = "aborted" if kind == "abort" else getattr(error, "code", None) or "error"
+    pipe.put(RunErrorEvent(str(error) or type(error).__name__, str(code), usage=usage_on_wire(run, run.usage)))
+    if run.buffer is not None:
+        run.buffer.last = True
+
+
+async def flush_open_message(narrator: Any) -> None:
+    """Send the end of an open message through the pipe, so that a guard can hand out what it holds."""
+    try:
+        async with asyncio.timeout(FLUSH_S):
+            await narrator.flush_message()
+    except Exception:
+        logger.exception("on_chunk failed while an open message was closed after a failure")
+
+
+async def terminal_hooks(run: "Run", kind: str | None, error: BaseException | None, result: RunResult | None) -> None:
+    """Call the terminal hook of every middleware, last first."""
+    name = {"abort": "on_abort", "error": "on_error"}.get(kind or "", "on_finish")
+    hooks = run.plan.hooks[name]
+    if not hooks or not run.past_checks:
+        return
+    duration_ms = (run.clock.monotonic() - run.began) * 1000
+    info: Any
+    if kind == "abort":
+        info = AbortInfo(error.reason, duration_ms)  # type: ignore[union-attr]  # a RunAborted
+    elif kind == "error":
+        info = ErrorInfo(error, duration_ms)  # type: ignore[arg-type]  # there is one
+    else:
+        assert result is not None
+        info = FinishInfo(result.status, result.finish_reason, result.text, result.usage, duration_ms)
+    failures: list[Exception] = []
+    try:
+        async with asyncio.timeout(TERMINAL_S):
+            for hook in reversed(hooks):
+                try:
+                    await call_hook(hook, run.ctx, info)
+                except Exception as failure:
+                    failures.append(failure)
+                    if kind is not None:
+                        logger.exception("%r failed; the run ends as it was", hook)
+    except TimeoutError:
+        logger.error("%s hooks of run %s took over %s s and were cut", name, run.run_id, TERMINAL_S)
+    if failures and kind is None:
+        many = len(failures) > 1
+        run.failure = ExceptionGroup("several on_finish hooks failed", failures) if many else failures[0]
+
+
+async def finish_deferred(run: "Run") -> None:
+    """Wait for deferred work, and for what it defers; failures are logged."""
+    while tasks := run.deferred:
+        done, late = await asyncio.wait(tasks, timeout=TERMINAL_S)
+        for task in late:
+            task.cancel()
+            logger.error("deferred work of run %s took over %s s and was cancelled", run.run_id, TERMINAL_S)
+        if late:
+            await asyncio.wait(late, timeout=1)
+        for task in done:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                logger.error("deferred work of run %s failed", run.run_id, exc_info=error)
+
+
+async def leave_stack(run: "Run") -> None:
+    """Leave what hooks entered; a failure is logged."""
+    try:
+        await run.stack.aclose()  # type: ignore[union-attr]  # it is there
+    except Exception:
+        logger.exception("leaving what run %s had entered failed", run.run_id)
+
+
+async def close_middleware(one: Any) -> None:
+    """Close one middleware; a failure is logged."""
+    try:
+        await call_hook(Hook(one, "close", one.close))
+    except Exception:
+        logger.exception("%s failed to close", name_of(one))

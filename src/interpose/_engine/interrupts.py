@@ -1,0 +1,78 @@
+"""Pausing: what is asked at the four boundaries, and of a tool call before it runs."""
+
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any
+
+from interpose._engine.plan import Hook, call_hook, name_of
+from interpose._engine.signals import Note, Rank, Signal
+from interpose.errors import HookError
+from interpose.interrupts import InterruptRequest, OpenInterrupt
+from interpose.messages import ToolCall
+from interpose.outcomes import Pause
+
+if TYPE_CHECKING:
+    from interpose._engine.run import Run
+    from interpose._engine.tool_phase import ToolPass
+    from interpose.tools import Tool
+
+APPROVAL = "tool_approval"
+
+
+def question(run: "Run", reason: str, value: Any, call: ToolCall | None = None, message: str = "") -> OpenInterrupt:
+    """Return a question of this step; its id stays the same when the step is played again."""
+    about = call.id if call is not None else run.phase
+    return OpenInterrupt(
+        id=f"{run.origin_id}/{run.number}/{about}/{reason}", reason=reason, message=message, value=value, tool_call=call
+    )
+
+
+async def boundary(run: "Run", batch: list[OpenInterrupt]) -> None:
+    """Collect what middleware asks at this boundary; with *batch*, which was asked already, it is one batch.
+
+    Raises:
+        Signal: something was asked, so the run pauses.
+        HookError: a hook returned something else than requests, or one of an interrupt that nobody declares.
+    """
+    for hook in run.plan.on_interrupt_boundary:
+        asked = await call_hook(hook, run.ctx)
+        if asked is None:
+            continue
+        if not isinstance(asked, list | tuple):
+            raise HookError(f"{hook!r} returned {type(asked).__name__}; expected a list of interrupt requests, or nothing")
+        batch.extend([_checked(run, hook, one) for one in asked])
+    if batch:
+        run.asked.extend(batch)
+        run.note(Rank.PAUSE, Pause(batch[0].reason))
+        raise Signal(run.noted)  # type: ignore[arg-type]  # just noted
+
+
+def _checked(run: "Run", hook: Hook, request: Any) -> OpenInterrupt:
+    if not isinstance(request, InterruptRequest):
+        got = type(request).__name__
+        raise HookError(f"{hook!r} asked with {got}; expected what `Interrupt.request(...)` gives")
+    if run.plan.interrupts.get(request.definition.id) is not request.definition:
+        raise HookError(
+            f"{hook!r} asked {request.definition.id!r}, which is not registered: "
+            f"list it in the `interrupts` of {name_of(hook.middleware)}"
+        )
+    return OpenInterrupt(
+        id=f"{run.origin_id}/{run.number}/{run.phase}/{request.definition.id}/{request.key}",
+        reason=request.reason,
+        message=request.message,
+        value=request.payload,
+        expires_at=request.expires_at,
+    )
+
+
+async def approved(run: "Run", one: "ToolPass", tool: "Tool", call: ToolCall) -> bool:
+    """Whether *call* may run now; where a person is to be asked first, the question is put on *one*."""
+    wanted: Any = tool.approval
+    if callable(wanted):
+        wanted = wanted(one.ctx, call)
+        if isawaitable(wanted):
+            wanted = await wanted
+    if not wanted:
+        return True
+    one.asked = question(run, APPROVAL, None, call, f"Run {call.name}?")
+    one.noted = Note(Rank.PAUSE, Pause(APPROVAL))
+    return False

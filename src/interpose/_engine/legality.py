@@ -1,0 +1,111 @@
+"""Whether a history may be sent: every tool call has exactly one result after it, no result lacks its call.
+
+A history is legal if, after each assistant message with calls, the very next messages answer each of them once.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from interpose.errors import HistoryError
+from interpose.messages import AssistantMessage, Message, ToolMessage
+
+
+class History:
+    """The engine's own list of messages, taken account of as it grows: which call ids are taken, and what is open.
+
+    What a caller hands in may be broken; `mend` makes it legal.
+    """
+
+    __slots__ = ("call_ids", "legal", "messages", "open")
+
+    def __init__(self) -> None:
+        self.messages: tuple[Message, ...] = ()
+        self.call_ids: set[str] = set()
+        self.open: dict[str, str] = {}
+        self.legal = True
+
+    def extend(self, messages: Sequence[Message]) -> None:
+        """Append *messages*."""
+        self.messages = (*self.messages, *messages) if self.messages else tuple(messages)
+        waiting = self.open
+        for message in messages:
+            kind = message.__class__
+            if kind is ToolMessage:
+                if waiting.pop(message.tool_call_id, None) is None:  # type: ignore[arg-type]  # a tool message has it
+                    self.legal = False
+                continue
+            if waiting:
+                self.legal = False
+            if kind is AssistantMessage and message.tool_calls:
+                for call in message.tool_calls:
+                    if call.id in self.call_ids:
+                        self.legal = False
+                    self.call_ids.add(call.id)
+                    waiting[call.id] = call.name
+
+    def mend(self, text: str) -> tuple[ToolMessage, ...]:
+        """Make a history that was handed in legal, and return the results that were added.
+
+        Results move behind their calls, the newest of several wins, and calls left open before the last messages are
+        answered with the error *text*.
+
+        Raises:
+            HistoryError: a result answers no call, or a call id is used twice.
+        """
+        messages, self.messages = self.messages, ()
+        self.call_ids.clear()
+        self.open.clear()
+        self.legal = True
+        mended, added = _mended(messages, text)
+        self.extend(mended)
+        return added
+
+
+def _mended(messages: Sequence[Message], text: str) -> tuple[list[Message], tuple[ToolMessage, ...]]:
+    results = {m.tool_call_id: m for m in messages if m.__class__ is ToolMessage}
+    last = max((i for i, m in enumerate(messages) if m.__class__ is not ToolMessage), default=-1)
+    mended: list[Message] = []
+    added: list[ToolMessage] = []
+    seen: set[str] = set()
+    for index, message in enumerate(messages):
+        if message.__class__ is ToolMessage:
+            continue
+        mended.append(message)
+        for call in message.tool_calls:
+            if call.id in seen:
+                raise HistoryError(f"the messages handed in use the call id {call.id!r} twice; ids must differ")
+            seen.add(call.id)
+            result = results.pop(call.id, None)
+            if result is None and index != last:
+                result = ToolMessage(text, call.id, True, call.name)
+                added.append(result)
+            if result is not None:
+                mended.append(result)
+    if results:
+        raise HistoryError(f"the messages handed in have a result for {next(iter(results))!r}, but no such call")
+    return mended, tuple(added)
+
+
+def problem(messages: Iterable[Message]) -> str | None:
+    """Return what a provider would refuse *messages* for, or None."""
+    waiting: dict[str, None] = {}
+    seen: set[str] = set()
+    for message in messages:
+        kind = message.__class__
+        if kind is ToolMessage:
+            call_id = message.tool_call_id
+            if call_id not in waiting:
+                reason = "a second result for it" if call_id in seen else "no call before it"
+                return f"the result of call {call_id!r} has {reason}"
+            del waiting[call_id]
+            continue
+        if waiting:
+            return f"the call {next(iter(waiting))!r} has no result before the next message"
+        if kind is AssistantMessage and message.tool_calls:
+            for call in message.tool_calls:
+                if call.id in seen:
+                    return f"the call id {call.id!r} is used twice"
+                seen.add(call.id)
+                waiting[call.id] = None
+    if waiting:
+        return f"the call {next(iter(waiting))!r} has no result"
+    return None

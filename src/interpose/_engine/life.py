@@ -1,0 +1,237 @@
+"""The life of a run, from its set-up to the event that ends it, in order."""
+
+from typing import TYPE_CHECKING, Any
+
+from interpose._engine.chain import Call, Layer, Next, check_entry, compose, steer, wrong
+from interpose._engine.ending import absorb_cancel, end, settle_gracefully
+from interpose._engine.output import finish_output
+from interpose._engine.plan import Hook, call_hook, name_of
+from interpose._engine.record import Record
+from interpose._engine.signals import Note, Rank, Signal
+from interpose._engine.step import answer_open_calls, loop, tell_results
+from interpose.errors import CapabilityError, ConfigurationError, HookError
+from interpose.events import RunStartedEvent
+from interpose.messages import AssistantMessage, as_messages
+from interpose.outcomes import Abort, End, Pause
+from interpose.result import RunResult
+
+if TYPE_CHECKING:
+    from interpose._engine.run import Run
+
+NOT_ISSUED = "not executed: this call was not issued by this run"
+
+
+async def live(run: "Run") -> None:
+    """Live through *run*, whatever happens; its callers wait for `Run.finished`."""
+    result: RunResult | None = None
+    failure: BaseException | None = None
+    try:
+        result = await work(run)
+    except BaseException as error:
+        failure = error
+    try:
+        await end(run, result, failure)
+    except BaseException as error:
+        run.failure = run.failure or error
+        if not isinstance(error, Exception):
+            raise
+    finally:
+        run.finished()
+
+
+async def work(run: "Run") -> RunResult:
+    """Do the work of a run, and return its result."""
+    plan = run.plan
+    if run.limits.max_duration_s is not None:
+        run.duration_timer = run.clock.call_later(run.limits.max_duration_s, run.out_of_time)
+    if run.extra:
+        await open_extra(run)
+    run.past_checks = True
+    await begin_record(run)
+    for hook in plan.setup:
+        await run.tell(hook)
+    if plan.provides:
+        check_provided(run)
+    added = await take_input(run)
+    if plan.on_config:
+        await configure_run(run)
+    early = await ask_on_start(run)
+    if run.pipe.active:
+        run.said_started = True
+        await run.pipe.send(RunStartedEvent(run.thread_id, run.run_id, run.parent_run_id))
+        if added:
+            await tell_results(run, added)
+    if plan.run_layers:
+        call = RunCall(run, run.ctx, plan.run_layers, core)
+        call.early = early
+        result = await compose(call, None)
+    else:
+        result = await body(run, early)
+    return result  # type: ignore[no-any-return]  # the seam gives a RunResult
+
+
+class RunCall(Call):
+    """The pass through the `wrap_run` layers."""
+
+    seam = "run"
+    takes = None
+    gives = RunResult
+    steers = {"wrap_run": ()}
+
+    __slots__ = ("early",)
+
+    def lift(self, layer: Layer, hook: str, value: Any) -> Any:
+        """Refuse: what comes out of a run is a `RunResult`."""
+        raise wrong(layer, hook, value, "a RunResult")
+
+
+async def core(call: Any, index: int, value: Any, via: Next | None) -> RunResult:
+    """Live through the run inside its `wrap_run` layers."""
+    task = via.enter_task() if via is not None else None
+    try:
+        check_entry(call, index, value)
+        return await body(call.run, call.early)
+    finally:
+        if task is not None:
+            via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
+
+
+async def body(run: "Run", early: Note | None) -> RunResult:
+    """Take the steps and return the result; what ends them early in good order is settled here."""
+    try:
+        if early is not None:
+            raise Signal(early)
+        if run.history.open:
+            await answer_open_calls(run, NOT_ISSUED)
+        reason = await loop(run) if has_work(run) else "stop"
+        if run.agent._output is not None:
+            await finish_output(run)
+    except BaseException as error:
+        note = early or run.noted
+        if note is None or isinstance(error, Exception) or not is_graceful(run, note):
+            raise
+        run.noted = early = None
+        await absorb_cancel()
+        return await settle_gracefully(run, note)
+    return await settle_gracefully(run, Note(Rank.END, reason))
+
+
+def is_graceful(run: "Run", note: Note) -> bool:
+    """Whether *note* ends the run in good order: an end, a pause, a limit with "stop", or one of a run around it."""
+    if note.rank is Rank.LIMIT:
+        return note.value.run is not run or run.limits.on_exceeded == "stop"
+    return note.rank in (Rank.END, Rank.PAUSE)
+
+
+def has_work(run: "Run") -> bool:
+    """Whether there is something to answer: not so where all that was handed in was there and answered before."""
+    agent = run.agent
+    if agent._output is not None and not agent._native_output and not run.config.tools:
+        return False
+    last = run.history.messages[-1] if run.history.messages else None
+    return not (run.input_size == 0 and run.given is not None and last.__class__ is AssistantMessage)
+
+
+async def open_extra(run: "Run") -> None:
+    """Open the run's own middleware."""
+    opened: list[Any] = []
+    run.opened = opened
+    for one in run.extra:
+        try:
+            await call_hook(Hook(one, "open", one.open), run.agent)
+        except Exception as error:
+            raise ConfigurationError(f"{name_of(one)} could not be opened: {error}") from error
+        opened.append(one)
+
+
+async def begin_record(run: "Run") -> None:
+    """Begin the record, if somebody listens: this run's middleware, or that of the runs around it."""
+    listeners = [(hook, run.ctx) for hook in run.plan.on_node]
+    if run.parent is not None and run.parent.record is not None:
+        own = [hook.middleware for hook, _ in listeners]
+        listeners += [pair for pair in run.parent.record.listeners if pair[0].middleware not in own]
+    if listeners:
+        run.record = Record(run, tuple(listeners), run.parent_node_id)
+        run.run_node = await run.record.push("run", run.agent.name, run.given)
+
+
+def check_provided(run: "Run") -> None:
+    """Check that every middleware has provided what it says.
+
+    Raises:
+        CapabilityError: one has not.
+    """
+    for one in run.plan.middleware:
+        for cap in one.provides:
+            if cap not in run.capabilities:
+                raise CapabilityError(
+                    f"{name_of(one)} declares that it provides {cap.name!r}, but its setup did not: "
+                    f"call ctx.provide({cap.name}, value) there"
+                )
+
+
+async def take_input(run: "Run") -> Any:
+    """Put the stored thread and what was handed in into the history; return the results that mending added."""
+    given = as_messages(run.given)
+    store = run.agent.store
+    stored: tuple[Any, ...] = ()
+    if store is not None:
+        stored = tuple(await store.load(run.thread_id))
+        known = {message.id for message in stored}
+        given = tuple([message for message in given if message.id not in known])
+    history = run.history
+    if stored:
+        history.extend(stored)
+    run.thread_base = len(stored)
+    run.input_size = len(given)
+    if given:
+        history.extend(given)
+    added: Any = ()
+    if not history.legal:
+        added = history.mend(NOT_ISSUED)
+    run.input_end = len(history.messages)
+    return added
+
+
+async def configure_run(run: "Run") -> None:
+    """Pipe the config of the run: what is changed here lasts for all of it."""
+    base = run.config.replace(messages=run.history.messages)
+    config = await run.configure(base)
+    if config is base:
+        return
+    if config.messages is not base.messages and config.messages != base.messages:
+        who = run.config_changes[-1][0]
+        raise HookError(f"{who} changed the messages at phase 'init', where they are fixed; do it at 'before_model'")
+    run.config = config
+    run.own_model = config.model is base.model
+
+
+async def ask_on_start(run: "Run") -> Note | None:
+    """Call `on_start`; return the note where a hook ended the run before it began."""
+    for hook in run.plan.on_start:
+        said = await call_hook(hook, run.ctx)
+        if said is not None:
+            try:
+                steer(_Start(run), _named(hook), "on_start", said, "")
+            except Signal as signal:
+                if not is_graceful(run, signal.note):
+                    raise
+        if run.noted is not None:
+            if not is_graceful(run, run.noted):
+                raise Signal(run.noted)
+            note, run.noted = run.noted, None
+            return note
+    return None
+
+
+class _Start(Call):
+    seam = "start"
+    steers = {"on_start": (End, Pause, Abort)}
+    __slots__ = ()
+
+    def __init__(self, run: "Run") -> None:
+        super().__init__(run, run.ctx, (), core)
+
+
+def _named(hook: Hook) -> Any:
+    return Layer(name_of(hook.middleware), hook.middleware, None, None, None)

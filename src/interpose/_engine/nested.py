@@ -1,0 +1,54 @@
+"""Nested runs: an agent as a tool of another."""
+
+from typing import TYPE_CHECKING, Any
+
+from interpose._engine.signals import Rank, Signal
+from interpose.context import ToolContext
+from interpose.errors import LimitExceeded, RunAborted
+from interpose.messages import ToolResult
+from interpose.tools import Tool, tool
+
+if TYPE_CHECKING:
+    from interpose.agent import Agent
+    from interpose.result import RunResult
+
+
+def agent_tool(agent: "Agent[Any]", name: str, description: str) -> Tool:
+    """Return a tool that runs *agent*: it inherits context, limits, abort, record and clock of the run around it."""
+
+    async def run_agent(ctx: ToolContext[Any], prompt: str) -> Any:
+        return await run_nested(agent, ctx, prompt)
+
+    return tool(run_agent, name=name, description=description)
+
+
+async def run_nested(agent: "Agent[Any]", ctx: ToolContext[Any], prompt: str) -> Any:
+    """Run *agent* within the run of *ctx*, and return its text, or its output."""
+    outer = ctx._run
+    run = agent._make(prompt, None, outer.context, None, None, outer.run_id, None, (), None, outer)
+    run.parent_node_id = ctx._node.id if ctx._node is not None else None
+    await run.agent._begin(run)
+    try:
+        result = await run.wait()
+    except RunAborted as error:
+        if not outer.closing:
+            outer.abort(error.reason)
+        raise Signal(outer.noted) from None  # type: ignore[arg-type]  # just noted
+    except LimitExceeded as error:
+        partial = error.partial
+        return _failed(f"{error}. It had said: {partial.text}" if partial and partial.text else str(error))
+    hit = run.limit_hit
+    if hit is not None and hit.run is not run:
+        outer.note(Rank.LIMIT, hit)
+        raise Signal(outer.noted)  # type: ignore[arg-type]  # just noted
+    return _value(result)
+
+
+def _value(result: "RunResult") -> Any:
+    if result.finish_reason == "limit":
+        return _failed(f"ended by a limit of its own. It had said: {result.text}")
+    return result.output if result.output is not None else result.text
+
+
+def _failed(text: str) -> ToolResult:
+    return ToolResult(tool_call_id="-", data=text, is_error=True)

@@ -1,0 +1,97 @@
+"""Structured output: the model's last answer as a value, by the normal calls or by one of its own."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from interpose._engine.plan import call_hook
+from interpose._engine.signals import Signal
+from interpose._engine.step import model_call, request_of
+from interpose.errors import HookError, OutputError
+from interpose.events import CustomEvent
+from interpose.ids import message_id
+from interpose.info import RunConfig
+from interpose.messages import UserMessage
+from interpose.output import OutputType
+from interpose.request import ModelResponse
+from interpose.text import to_jsonable
+
+if TYPE_CHECKING:
+    from interpose._engine.run import Run
+
+COMPLETE = "structured-output.complete"
+FEEDBACK = "This is no valid output: {}. Answer again with JSON of the schema alone."
+
+
+async def finish_output(run: "Run") -> None:
+    """Set the run's output, asking again where it is invalid.
+
+    Raises:
+        OutputError: it stays invalid.
+    """
+    output: OutputType = run.agent._output  # type: ignore[assignment]  # asked for only where there is one
+    native = run.agent._native_output and bool(run.steps)
+    problem: str | None = None
+    raw = ""
+    if native:
+        raw = run.steps[-1].response.message.text
+        problem = output.problem(raw)
+        if problem is None:
+            run.output, run.output_text = output.decode(raw), raw
+            await complete(run)
+            return
+    config = await output_config(run, output)
+    for attempt in range(run.agent.output_retries + 1):
+        if attempt > 0 or problem is not None:
+            config = config.replace(messages=(*run.history.messages, UserMessage(FEEDBACK.format(problem))))
+        response = await ask(run, config)
+        raw = response.text
+        problem = output.problem(raw)
+        if problem is None:
+            run.output, run.output_text = output.decode(raw), raw
+            await complete(run)
+            return
+    raise OutputError(f"the model's output does not fit {output.name}: {problem}", raw)
+
+
+async def output_config(run: "Run", output: OutputType) -> RunConfig:
+    """Return the config of the call for the output, as the hooks left it."""
+    run.phase = "structured_output"
+    settings = run.config.settings.replace(tool_choice=None, parallel_tool_calls=None)
+    config = run.config.replace(
+        messages=run.history.messages, tools=(), settings=settings, output_schema=output.schema
+    )
+    for hook in run.plan.hooks["on_structured_output_config"]:
+        said = await call_hook(hook, run.ctx, config)
+        if run.noted is not None:
+            raise Signal(run.noted)
+        if said is None:
+            continue
+        if said.__class__ is not RunConfig:
+            raise HookError(f"{hook!r} returned {type(said).__name__} ({said!r:.80}); expected a RunConfig or nothing")
+        if not isinstance(said.output_schema, Mapping):
+            raise HookError(f"{hook!r} left no output_schema; expected a JSON schema as a dict")
+        config = said
+    return await run.configure(config)
+
+
+async def ask(run: "Run", config: RunConfig) -> ModelResponse:
+    """Make the call for the output; it counts, passes the model seam, and is no step."""
+    run.phase = "structured_output"
+    run.message_id = message_id()
+    run.announces_output = True
+    request = request_of(run, config).replace(
+        call_class="structured_output", messages=config.messages, tools=(), is_final_step=False
+    )
+    response = await model_call(run, request, phase="structured_output")
+    if response.tool_calls:
+        text = "not executed: an answer as JSON was asked for"
+        run.history.extend(tuple([call.refuse(text).message(call.name) for call in response.tool_calls]))
+    run.settling = None
+    return response
+
+
+async def complete(run: "Run") -> None:
+    """Tell the reader that the output is whole and valid."""
+    if run.pipe.active:
+        value = {"object": to_jsonable(run.output), "raw": run.output_text}
+        await run.pipe.send(CustomEvent(COMPLETE, value))

@@ -1,0 +1,477 @@
+"""The run: one task, from messages in to result out. What lives through one run is held here and nowhere else."""
+
+import asyncio
+import logging
+import threading
+from asyncio import CancelledError
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from interpose._engine.buffer import Buffer, Log, LogReader
+from interpose._engine.chunks import Pipe
+from interpose._engine.interrupts import approved, question
+from interpose._engine.legality import History
+from interpose._engine.meter import Meter
+from interpose._engine.plan import Hook, Plan, call_hook
+from interpose._engine.record import OpenNode, Record
+from interpose._engine.signals import LimitHit, Note, Rank, Signal
+from interpose.context import RunContext
+from interpose.errors import HookError, RunAborted
+from interpose.ids import random_id
+from interpose.info import RunConfig
+from interpose.messages import Message, ToolCall, ToolResult
+from interpose.request import ModelRequest, ModelResponse, Step, Usage
+from interpose.result import RunResult
+
+if TYPE_CHECKING:
+    from interpose._engine.model_call import ModelCall
+    from interpose._engine.tool_phase import ToolPass
+    from interpose.agent import Agent
+    from interpose.clock import Clock
+    from interpose.interrupts import OpenInterrupt
+    from interpose.limits import Limits
+    from interpose.models.base import Assembly, Model
+
+logger = logging.getLogger("interpose")
+NO_USAGE = Usage()
+
+
+class Run:
+    """One run. Defaults stand on the class, so that a run that waits holds little more than what it needs."""
+
+    resumed_from: str | None = None
+    thread_ident = 0
+    task: "asyncio.Task[None] | None" = None
+    noted: Note | None = None
+    closing = False
+    started = False
+    done = False
+    failure: BaseException | None = None
+    result: RunResult | None = None
+    raised = False
+    phase = "init"
+    number = 0
+    message_id: str | None = None
+    open_step: str | None = None
+    usage = NO_USAGE
+    names: tuple[str, str] = ("", "")
+    sent: ModelRequest
+    settling: tuple[ModelRequest, ModelResponse, Usage | None] | None = None
+    pending_results: tuple[ToolResult, ...] = ()
+    passes: "Sequence[ToolPass]" = ()
+    tool_tasks: "Sequence[asyncio.Task[None]]" = ()
+    tool_call_count = 0
+    pump: "asyncio.Future[None] | None" = None
+    flushing = False
+    ends_after_step: LimitHit | None = None
+    partial_assembly: "Assembly | None" = None
+    past_checks = False
+    said_started = False
+    committed = False
+    announces_output = False
+    limit_hit: LimitHit | None = None
+    input_end = 0
+    model_call: "ModelCall | None" = None
+    config_changes: Sequence[tuple[str, RunConfig]] = ()
+    record: Record | None = None
+    run_node: OpenNode
+    step_node: OpenNode
+    duration_timer: Any = None
+    stack: AsyncExitStack | None = None
+    output: Any = None
+    output_text: str | None = None
+    end_text: str | None = None
+    input_size = 0
+    thread_base: int = 0
+    opened: Sequence[Any] = ()
+    parent: "Run | None" = None
+    parent_node_id: str | None = None
+
+    def __init__(
+        self,
+        agent: "Agent[Any]",
+        plan: Plan,
+        given: Any,
+        *,
+        context: Any,
+        thread_id: str | None,
+        run_id: str | None,
+        parent_run_id: str | None,
+        limits: "Limits",
+        buffer: Buffer | Log | None,
+        extra: Sequence[Any] = (),
+        parent: "Run | None" = None,
+    ) -> None:
+        self.agent = agent
+        self.plan = plan
+        self.given = given
+        self.context = context
+        self.run_id = run_id or random_id("run")
+        self.thread_id = thread_id or random_id("thread")
+        self.parent_run_id = parent_run_id
+        self.limits = limits
+        self.buffer = buffer
+        self.extra = extra
+        if parent is not None:
+            self.parent = parent
+        self.steps: list[Step] = []
+        self.asked: list[OpenInterrupt] = []
+        self.waiters: list[asyncio.Future[None]] = []
+
+    # What is made when it is first asked for.
+
+    _private: dict[int, Any] | None = None
+    _state: dict[str, Any] | None = None
+    _thread_state: dict[str, Any] | None = None
+    _capabilities: dict[Any, Any] | None = None
+    _deferred: "list[asyncio.Task[Any]] | None" = None
+
+    @property
+    def private(self) -> dict[int, Any]:
+        """What each middleware keeps of this run, by its identity."""
+        if self._private is None:
+            self._private = {}
+        return self._private
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What all middleware of this run share."""
+        if self._state is None:
+            self._state = {}
+        return self._state
+
+    @property
+    def thread_state(self) -> dict[str, Any]:
+        """What lives with the thread."""
+        if self._thread_state is None:
+            self._thread_state = {}
+        return self._thread_state
+
+    @property
+    def capabilities(self) -> dict[Any, Any]:
+        """The live objects that middleware share."""
+        if self._capabilities is None:
+            self._capabilities = {}
+        return self._capabilities
+
+    @property
+    def origin_id(self) -> str:
+        """The id of the run that questions are numbered by: it stays over resumptions."""
+        return self.run_id
+
+    @property
+    def request_id(self) -> str:
+        """The id of the outermost run."""
+        return self.parent.request_id if self.parent is not None else self.run_id
+
+    @property
+    def tools(self) -> tuple[Any, ...]:
+        """The tools of the run."""
+        return self.config.tools
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages of the thread so far."""
+        return self.history.messages
+
+    # Beginning.
+
+    def start(self, live: "Callable[[Run], Coroutine[Any, Any, None]]") -> None:
+        """Start the run's own task, which runs *live*, on the running loop."""
+        self.started = True
+        self.loop = asyncio.get_running_loop()
+        self.thread_ident = threading.get_ident()
+        self.clock: Clock = self.parent.clock if self.parent is not None else self.agent.clock
+        self.ctx: RunContext[Any] = RunContext(self)
+        self.history = History()
+        self.meter = Meter(self, self.parent.meter if self.parent is not None else None)
+        self.config: RunConfig = self.agent._config
+        self.own_model = True
+        self.pipe = Pipe(self)
+        self.began = self.clock.monotonic()
+        self.announces_output = self.agent._native_output
+        self.task = self.loop.create_task(live(self))
+        self.task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: "asyncio.Task[None]") -> None:
+        """Let those go who wait, also where the task was cancelled before its first step."""
+        if not self.done:
+            self.failure = self.failure or RunAborted("cancelled before it began")
+            self.finished()
+        elif not task.cancelled() and task.exception() is not None:
+            self.failure = self.failure or task.exception()
+
+    def reader(self, after: int) -> Any:
+        """Return a reader of this run's events."""
+        return LogReader(self.buffer, after) if self.buffer.__class__ is Log else self.buffer  # type: ignore[arg-type]
+
+    # Steering.
+
+    def note(self, rank: Rank, value: Any) -> None:
+        """Note an ending; of several, the highest rank holds."""
+        if not self.closing and (self.noted is None or rank > self.noted.rank):
+            self.noted = Note(rank, value)
+
+    def abort(self, reason: str = "") -> None:
+        """Stop the run at once; from any thread."""
+        if self.closing or self.done:
+            return
+        self.note(Rank.ABORT, reason)
+        self.cancel_work()
+
+    def cancel_work(self) -> None:
+        """Cancel the run's task and its tools, from any thread."""
+        if not self.started:
+            return
+        if threading.get_ident() == self.thread_ident:
+            self._cancel()
+        else:
+            self.loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self.closing or self.done:
+            return
+        for task in self.tool_tasks:
+            task.cancel()
+        if self.task is not None:
+            self.task.cancel()
+
+    def reach(self, hit: LimitHit) -> None:
+        """Take account of a limit that was reached after its step; raises where the limits say so.
+
+        Raises:
+            Signal: the limit is not this run's own, or its run wants it raised.
+        """
+        if hit.run is not self or hit.run.limits.on_exceeded == "raise":
+            self.note(Rank.LIMIT, hit)
+            raise Signal(self.noted)  # type: ignore[arg-type]  # just noted
+
+    def out_of_time(self) -> None:
+        """Cut the run: `max_duration_s` is over."""
+        self.note(Rank.LIMIT, LimitHit(self, "max_duration_s", self.limits.max_duration_s))
+        self._cancel()
+
+    async def leave(self) -> None:
+        """End the run for a reader who goes away, and wait until it is over."""
+        if not self.done and self.buffer is not None and not self.buffer.read_out:
+            self.note(Rank.CANCEL, "the reader left")
+            self._cancel()
+        await self.over()
+        if self.failure is not None and self.result is not None and not self.raised:
+            self.raised = True
+            raise self.failure  # of `on_finish`: the run itself was fine
+
+    async def over(self) -> None:
+        """Wait until the run is over; a cancellation of the caller cancels the run and is raised after it has ended."""
+        cancelled: CancelledError | None = None
+        while not self.done:
+            waiter = self.loop.create_future()
+            self.waiters.append(waiter)
+            try:
+                await waiter
+            except CancelledError as error:
+                cancelled = error
+                if not self.done:
+                    self.on_caller_cancelled()
+        if cancelled is not None:
+            raise cancelled
+
+    def on_caller_cancelled(self) -> None:
+        """Cancel the run, whose caller was cancelled; a nested run goes the way of its parent."""
+        noted = self.parent.noted if self.parent is not None else None
+        if noted is not None and noted.rank is Rank.ABORT:
+            self.abort(noted.value)
+            return
+        if noted is not None and noted.rank is Rank.LIMIT:
+            self.note(Rank.LIMIT, noted.value)
+            self._cancel()
+            return
+        self.note(Rank.CANCEL, "cancelled")
+        self._cancel()
+
+    async def wait(self) -> RunResult:
+        """Wait for the end and return the result.
+
+        Raises:
+            Exception: what failed the run.
+        """
+        await self.over()
+        self.raise_failure()
+        return self.result  # type: ignore[return-value]  # without a failure there is one
+
+    def raise_failure(self) -> None:
+        """Raise what failed the run, if anything did."""
+        if self.failure is not None:
+            self.raised = True
+            raise self.failure
+
+    def finished(self) -> None:
+        """Let those go who wait for the end, and break the cycles of the run."""
+        self.done = True
+        if self.buffer is not None:
+            self.buffer.close()
+        for waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self.waiters.clear()
+        self.agent._ended(self)
+        self.task = self.model_call = self.partial_assembly = None
+        self.passes = self.tool_tasks = ()
+        self.pipe.narrator = None
+
+    # Hooks.
+
+    async def tell(self, hook: Hook, *args: Any) -> None:
+        """Call a hook that may return nothing.
+
+        Raises:
+            HookError: it returned something.
+        """
+        said = hook.call(self.ctx, *args)
+        if hook.is_async or (said is not None and hasattr(said, "__await__")):
+            said = await said
+        if said is not None:
+            raise HookError(f"{hook!r} returned {type(said).__name__} ({said!r:.80}); expected nothing")
+        if self.noted is not None:
+            raise Signal(self.noted)
+
+    async def configure(self, config: RunConfig, hooks: tuple[Hook, ...] | None = None) -> RunConfig:
+        """Pipe *config*, with the messages as they are, through the `on_config` hooks."""
+        changes: list[tuple[str, RunConfig]] = []
+        if config.messages is not self.history.messages:
+            config = config.replace(messages=self.history.messages)
+        for hook in self.plan.on_config if hooks is None else hooks:
+            said = await call_hook(hook, self.ctx, config)
+            if self.noted is not None:
+                raise Signal(self.noted)
+            if said is None or said is config:
+                continue
+            if said.__class__ is not RunConfig:
+                raise HookError(f"{hook!r} returned {type(said).__name__} ({said!r:.80}); expected a RunConfig or nothing")
+            changes.append((repr(hook), said))
+            config = said
+        self.config_changes = changes
+        return config.replace(tools=_unique(config.tools)) if changes else config
+
+    def checked_config(self, call: Any) -> str | None:
+        """Return who broke the messages in `on_config`, if it was there."""
+        from interpose._engine.legality import problem
+
+        for who, config in self.config_changes:
+            if problem(config.messages) is not None:
+                return who
+        return None
+
+    # Models.
+
+    def resolve(self, model: Any) -> "Model":
+        """Return the model of a config: a `Model`, a name of the agent's provider, or "provider:name"."""
+        if not isinstance(model, str):
+            return model  # type: ignore[no-any-return]  # a config's model
+        from interpose.models import is_provider, resolve
+
+        head, colon, _ = model.partition(":")
+        if colon and is_provider(head):
+            return resolve(model)
+        return self.agent.model
+
+    def model_for(self, request: ModelRequest) -> "Model":
+        """Return the model that *request* is for."""
+        return self.agent.model if request.target is None else request.target  # type: ignore[no-any-return]  # a Model
+
+    def generates(self, model: "Model") -> bool:
+        """Whether *model* has a `generate` of its own, or nothing else."""
+        from interpose.models.base import Model as Protocol
+
+        own = getattr(type(model), "generate", None)
+        return own is not None and own is not Protocol.generate
+
+    # What happened.
+
+    def add_usage(self, usage: Usage) -> None:
+        """Add what a model call used, here and in the runs around this one."""
+        run: Run | None = self
+        while run is not None:
+            run.usage = usage if run.usage is NO_USAGE else run.usage + usage
+            run = run.parent
+
+    def settle_response(self, request: ModelRequest, response: ModelResponse, usage: Usage | None) -> None:
+        """Put an answer in the history; its step is made when its calls are settled."""
+        self.sent = request
+        self.settling = (request, response, usage)
+        self.history.extend((response.message,))
+
+    def finish_step(self, results: tuple[ToolResult, ...]) -> None:
+        """Make the step whose answer and calls are settled."""
+        if self.settling is not None:
+            request, response, usage = self.settling
+            self.steps.append(Step(self.number, request, response, results, usage))
+            self.tool_call_count += len(response.tool_calls)
+            self.settling = None
+
+    def question(self, reason: str, value: Any, call: ToolCall | None = None) -> "OpenInterrupt":
+        """Return a question of this step."""
+        return question(self, reason, value, call)
+
+    async def approved(self, one: "ToolPass", tool: Any, call: ToolCall) -> bool:
+        """Whether a call may run now."""
+        return await approved(self, one, tool, call)
+
+    # Work beside the run.
+
+    def emit(self, name: str, value: Any) -> None:
+        """Send a `CUSTOM` event."""
+        if self.started:
+            self.pipe.emit(name, value)
+
+    async def flush(self) -> None:
+        """Send what was emitted, and wait while the reader is far behind."""
+        if self.pump is None:
+            await self.pipe.flush()
+        await self.pipe.room()
+
+    def wake_pump(self) -> None:
+        """Wake the tool phase."""
+        pump = self.pump
+        if pump is not None and not pump.done():
+            pump.set_result(None)
+
+    def spawn_flush(self) -> None:
+        """Send what was emitted as soon as the loop is free, where no part of the run does it."""
+        if not self.flushing:
+            self.flushing = True
+            self.loop.call_soon(self._flush_soon)
+
+    def _flush_soon(self) -> None:
+        self.flushing = False
+        if self.pipe.emitted and not self.pipe.busy and not self.closing:
+            self.defer(self.pipe.flush())
+
+    def defer(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        """Start *coroutine* now; the end of the run waits for it."""
+        if self._deferred is None:
+            self._deferred = []
+        self._deferred.append(self.loop.create_task(coroutine))
+
+    @property
+    def deferred(self) -> "list[asyncio.Task[Any]]":
+        """The deferred work, which is no more this run's when it was read."""
+        tasks, self._deferred = self._deferred or [], None
+        return tasks
+
+    async def enter(self, manager: AbstractAsyncContextManager[Any]) -> Any:
+        """Enter *manager* and leave it when the run is over."""
+        if self.stack is None:
+            self.stack = AsyncExitStack()
+        return await self.stack.enter_async_context(manager)
+
+    def log(self, text: str) -> None:
+        """Log a warning about this run."""
+        logger.warning("run %s: %s", self.run_id, text)
+
+
+def _unique(tools: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return *tools* with one of each name, the last."""
+    by_name = {tool.name: tool for tool in tools}
+    return tools if len(by_name) == len(tools) else tuple(by_name.values())

@@ -1,0 +1,82 @@
+"""The tight loop of streamed text, where a run spends its time: a delta costs one event, its hooks and an append."""
+
+from collections.abc import AsyncIterator
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any
+
+from interpose._engine.buffer import BUFFER_SIZE
+from interpose._engine.signals import Signal
+from interpose.events import TextMessageContentEvent
+from interpose.models.base import TextDelta
+
+if TYPE_CHECKING:
+    from interpose._engine.model_call import ModelCall
+    from interpose._engine.narrator import Narrator
+
+
+async def read_text(stream: AsyncIterator[Any], narrator: "Narrator", call: "ModelCall") -> Any:
+    """Read text deltas of the open message; return the first chunk that is not for here, or None at the end.
+
+    Not for here is everything that is not plain text within a message that has started: the slow path takes it.
+    """
+    run, pipe = call.run, call.run.pipe
+    ctx, buffer = run.ctx, pipe.buffer
+    message = narrator.message
+    hooks = pipe.pairs
+    async for chunk in stream:
+        if (
+            chunk.__class__ is not TextDelta
+            or message is None
+            or not message.started
+            or not message.is_text
+            or message.carry
+            or call.overlap
+            or pipe.emitted
+            or pipe.busy
+            or not chunk.text.isascii()
+            or not chunk.text
+        ):
+            return chunk
+        event = TextMessageContentEvent(message.id, chunk.text)
+        pipe.index += 1
+        if hooks:
+            pipe.busy = True
+            try:
+                for index, (hook, is_async) in enumerate(hooks):
+                    said = hook(ctx, event)
+                    if is_async:
+                        said = await said
+                    if said is None:
+                        continue
+                    if isawaitable(said):
+                        said = await said
+                        if said is None:
+                            continue
+                    if said.__class__ is TextMessageContentEvent and said.message_id == message.id:
+                        event = said
+                        continue
+                    events = await pipe.rest(index, event, said)
+                    break
+                else:
+                    events = None
+            finally:
+                pipe.busy = False
+                if pipe.waiters:
+                    pipe.release_turn()
+            if run.noted is not None:
+                raise Signal(run.noted)
+            if events is not None:
+                await narrator.deliver(message, events)
+                continue
+            if not event.delta:
+                continue
+        elif run.noted is not None:
+            raise Signal(run.noted)
+        message.pieces.append(event.delta)
+        if pipe.held is not None:
+            pipe.held.append(event)
+        elif buffer is not None:
+            buffer.append(event)
+            if len(buffer.items) >= BUFFER_SIZE:
+                await buffer.room()
+    return None

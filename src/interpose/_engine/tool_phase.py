@@ -1,0 +1,383 @@
+"""The tool phase: the calls of one step, side by side, each in a task of its own, through the layers to the tools."""
+
+import asyncio
+from asyncio import CancelledError, current_task
+from typing import TYPE_CHECKING, Any
+
+from interpose._engine.chain import Call, Layer, Next, check_entry, compose, wrong
+from interpose._engine.deadline import Deadline
+from interpose._engine.signals import LimitHit, Note, Rank, Signal
+from interpose.context import ToolContext
+from interpose.errors import FatalToolError, HookError
+from interpose.interrupts import OpenInterrupt
+from interpose.messages import ToolCall, ToolResult
+from interpose.outcomes import Abort, End, Pause, Skip
+from interpose.tools import ArgumentError, Tool
+
+if TYPE_CHECKING:
+    from interpose._engine.run import Run
+
+TOOL_SEAM = (
+    ("record", "opens the node, keeps the arguments that really ran"),
+    ("agent tool hooks", "the agent's own before_tool and after_tool: a check in middleware sees final arguments"),
+    ("middleware", "the user's layers, first listed outermost"),
+    ("validate", "after every rewrite and before anyone is asked; what is wrong is answered inside the chain"),
+    ("approval", "on the final, typed arguments"),
+    ("count", "below the layers: a cached or refused call spends nothing"),
+    ("error policy", "a tool's exception becomes a result; fatal errors, limits and cancellation go on up"),
+    ("execute", "the tool itself"),
+)
+"""The stations of a tool call, outermost first, with the reason why each stands where it does."""
+
+STEERS: dict[str, tuple[type, ...]] = {
+    "before_tool_call": (Skip, Pause, End, Abort),
+    "wrap_tool_call": (End, Pause, Abort),
+    "after_tool_call": (End, Abort),
+    "before_tool": (Skip, Pause, End, Abort),
+    "after_tool": (End, Abort),
+}
+GRACE_S = 5.0
+"""How long a cancelled tool may take to clean up before the run goes on without it."""
+
+
+class ToolPass(Call):
+    """One tool call on its way through the chain."""
+
+    seam = "tool_call"
+    takes = ToolCall
+    gives = ToolResult
+    steers = STEERS
+
+    __slots__ = ("asked", "node", "original", "phase", "ran", "result", "typed")
+
+    def __init__(self, phase: "ToolPhase", call: ToolCall) -> None:
+        run = phase.run
+        self.ctx = ToolContext(run, call)
+        super().__init__(run, self.ctx, run.plan.tool_layers, call_tool)
+        self.phase = phase
+        self.original = call
+        self.result: ToolResult | None = None
+        self.asked: OpenInterrupt | None = None
+        self.node: Any = None
+        self.ran: ToolCall = call
+
+    def note(self, rank: Rank, value: Any) -> None:
+        """Note an ending: a pause on this call alone, so that its siblings finish; anything else on the run."""
+        if rank is Rank.PAUSE:
+            self.noted = Note(rank, value)
+        else:
+            self.run.note(rank, value)
+
+    def made(self, layer: Layer, result: Any) -> Any:
+        """Return *result* if it answers this call.
+
+        Raises:
+            HookError: it answers another.
+        """
+        if result.tool_call_id != self.original.id:
+            raise HookError(
+                f"{layer.name} answered call {self.original.id!r} with a result for {result.tool_call_id!r}; "
+                f"call.answer(value) makes a result of this call"
+            )
+        return result
+
+    def changed(self, layer: Layer, hook: str, before: ToolCall, after: ToolCall) -> ToolCall:
+        """Return the rewritten call.
+
+        Raises:
+            HookError: its id differs.
+        """
+        if after.id != before.id:
+            raise HookError(f"{layer.name}.{hook} changed the id of call {before.id!r} to {after.id!r}; ids must stay")
+        return after
+
+    def lift(self, layer: Layer, hook: str, value: Any) -> ToolResult:
+        """Return a plain value as the result of this call.
+
+        Raises:
+            HookError: it is a value of another seam.
+        """
+        if isinstance(value, ToolCall | Skip | Pause | End | Abort) or type(value).__name__ in _OTHER_SEAMS:
+            raise wrong(layer, hook, value, "a ToolResult, a plain value, End, Pause, Abort")
+        return ToolResult(tool_call_id=self.original.id, data=value)
+
+
+_OTHER_SEAMS = frozenset(("ModelRequest", "ModelResponse", "Retry", "Drop", "RunConfig"))
+
+
+class ToolPhase:
+    """The calls of one step and how far they are."""
+
+    def __init__(self, run: "Run", tools: dict[str, Tool], refusal: str | None) -> None:
+        self.run = run
+        self.tools = tools
+        self.refusal = refusal
+        self.gate: asyncio.Semaphore | None = None
+        self.alone: _Alone | None = None
+        limit = run.limits.tool_concurrency
+        if limit is not None:
+            self.gate = asyncio.Semaphore(limit)
+        if any(tool.alone for tool in tools.values()):
+            self.alone = _Alone()
+        self.left = 0
+
+    async def settle(self, calls: tuple[ToolCall, ...]) -> list[ToolPass]:
+        """Run *calls* side by side and return them, each with its result, or with what was asked.
+
+        Raises:
+            Signal: the run was steered from inside; what had finished is kept on the passes, in `run.passes`.
+        """
+        run = self.run
+        passes = [ToolPass(self, call) for call in calls]
+        run.passes = passes
+        self.left = len(passes)
+        tasks = []
+        create_task = run.loop.create_task
+        for one in passes:
+            task = create_task(self._run(one))
+            task.add_done_callback(self._done)
+            tasks.append(task)
+        run.tool_tasks = tasks
+        run.pump = None
+        failure: BaseException | None = None
+        try:
+            while self.left:
+                if run.pipe.emitted:
+                    await run.pipe.flush()
+                run.pump = run.loop.create_future()
+                if self.left and not run.pipe.emitted:
+                    await run.pump
+                failure = _first_failure(tasks)
+                if failure is not None:
+                    break
+            failure = failure or _first_failure(tasks)
+        except BaseException as error:
+            failure = error
+        run.pump = None
+        if failure is not None:
+            await self._cancel(tasks)
+        run.tool_tasks = []
+        if run.pipe.emitted and not run.closing:
+            await run.pipe.flush()
+        if run.noted is not None and (failure is None or not _outranks(failure, run.noted)):
+            raise Signal(run.noted)
+        if failure is not None:
+            raise failure
+        return passes
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self.left -= 1
+        if self.left == 0 or task.cancelled() or task.exception() is not None:
+            self.run.wake_pump()
+
+    async def _cancel(self, tasks: "list[asyncio.Task[None]]") -> None:
+        """Cancel what still runs, and wait for its clean-up, but not for ever."""
+        open_tasks = [task for task in tasks if not task.done()]
+        for task in open_tasks:
+            task.cancel()
+        waited = 0.0
+        while open_tasks and waited < GRACE_S:
+            try:
+                await asyncio.wait(open_tasks, timeout=0.5)
+            except CancelledError:
+                if not self.run.closing and self.run.noted is None:
+                    self.run.note(Rank.CANCEL, "cancelled")
+            open_tasks = [task for task in open_tasks if not task.done()]
+            for task in open_tasks:
+                task.cancel()
+            waited += 0.5
+        if open_tasks:
+            self.run.log("a cancelled tool did not end; the run goes on without it")
+        for task in tasks:
+            if task.done() and not task.cancelled():
+                task.exception()
+
+    async def _run(self, one: ToolPass) -> None:
+        run = self.run
+        one.task = current_task()
+        if run.record is not None:
+            one.node = one.ctx._node = run.record.open("tool", one.original.name, one.original, parent=run.step_node)
+            await run.record.opened(one.node)
+        try:
+            result = await compose(one, one.original)
+            if one.noted is not None:
+                raise Signal(one.noted)
+            one.result = result
+        except Signal as signal:
+            if signal.note is not one.noted:
+                raise
+            pause = signal.note.value
+            one.asked = one.asked or run.question(pause.reason, pause.value, one.ran)
+        except BaseException as error:
+            if one.node is not None:
+                await run.record.close(one.node, error=error)  # type: ignore[union-attr]  # it is there
+            raise
+        if one.node is not None:
+            await run.record.close_tool(one.node, one.ran, one.result)  # type: ignore[union-attr]  # as above
+
+
+def _first_failure(tasks: "list[asyncio.Task[None]]") -> BaseException | None:
+    """Return what the first failed call raised; an error of a tool comes before a cancellation."""
+    found: BaseException | None = None
+    for task in tasks:
+        if not task.done():
+            continue
+        if task.cancelled():
+            found = found or CancelledError()
+        elif (error := task.exception()) is not None:
+            return error
+    return found
+
+
+def _outranks(error: BaseException, noted: Note) -> bool:
+    return isinstance(error, Exception) and noted.rank < Rank.ERROR
+
+
+async def call_tool(one: Any, index: int, call: ToolCall, via: Next | None) -> ToolResult:
+    """Validate, ask, count and execute one tool call: the core of the seam."""
+    task = via.enter_task() if via is not None else None
+    try:
+        if one.run.noted is not None or one.noted is not None or call.__class__ is not ToolCall:
+            check_entry(one, index, call)
+        if call.id != one.original.id:
+            one.changed(one.layers[index - 1], "call_next", one.original, call)
+        one.values[index] = call
+        one.ran = call
+        one.ctx._call = call
+        result = await _core(one, call)
+        if one.run.noted is not None:
+            raise Signal(one.run.noted)
+        return result
+    finally:
+        if task is not None:
+            via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
+
+
+async def _core(one: ToolPass, call: ToolCall) -> ToolResult:
+    phase, run = one.phase, one.run
+    if phase.refusal is not None:
+        return call.refuse(phase.refusal)
+    tool = phase.tools.get(call.name)
+    if tool is None:
+        return call.refuse(_unknown(call.name, phase.tools))
+    if call.error is not None:
+        return call.refuse(f"{call.name}: {call.error}. You sent: {(call.raw or '')[:2000]}")
+    try:
+        typed = tool.validate(call.args)
+    except ArgumentError as error:
+        return call.refuse(str(error))
+    if tool.approval is not False and not await run.approved(one, tool, call):
+        raise Signal(one.noted)  # type: ignore[arg-type]  # `approved` noted the question
+    hit = run.meter.tool_call_refused()
+    if hit is not None:
+        return _over_limit(run, hit, call)
+    if phase.alone is not None:
+        async with phase.alone.turn(tool.alone):
+            return await _gated(one, tool, call, typed)
+    return await _gated(one, tool, call, typed)
+
+
+def _over_limit(run: "Run", hit: LimitHit, call: ToolCall) -> ToolResult:
+    """Answer a call that a limit refuses; the run ends after the step, or raises."""
+    if hit.run is not run or run.limits.on_exceeded == "raise":
+        run.note(Rank.LIMIT, hit)
+        raise Signal(run.noted)  # type: ignore[arg-type]  # just noted
+    run.ends_after_step = hit
+    return call.refuse(f"not executed: the limit of {hit.value} tool calls ({hit.limit}) is reached")
+
+
+def _unknown(name: str, tools: dict[str, Tool]) -> str:
+    offered = ", ".join(repr(one) for one in tools) or "none"
+    return f"there is no tool {name!r}. Offered: {offered}"
+
+
+async def _gated(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, Any]) -> ToolResult:
+    gate = one.phase.gate
+    if gate is None:
+        return await _execute(one, tool, call, typed)
+    async with gate:
+        return await _execute(one, tool, call, typed)
+
+
+async def _execute(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, Any]) -> ToolResult:
+    """Run the tool itself; its exception becomes an error result, unless it is fatal or a cancellation asked for."""
+    run = one.run
+    if tool.context_parameter is not None:
+        typed[tool.context_parameter] = one.ctx
+    clock = run.clock
+    started = clock.monotonic()
+    task = one.task if one.task is current_task() else current_task()
+    before = task.cancelling() if task is not None else 0
+    seconds = tool.timeout_s if tool.timeout_s is not None else run.limits.tool_timeout_s
+    try:
+        if seconds is None:
+            data = await _invoke(tool, typed)
+        else:
+            with Deadline(clock, seconds):
+                data = await _invoke(tool, typed)
+    except FatalToolError:
+        raise
+    except CancelledError as error:
+        if run.noted is not None or one.noted is not None or task is None or task.cancelling() > before:
+            raise
+        return _failed(call, f"{tool.name} was cancelled from within: {error!r}", clock.monotonic() - started)
+    except TimeoutError as error:
+        text = str(error) or f"timed out after {seconds} s" if seconds is not None else str(error) or "timed out"
+        return _failed(call, f"{tool.name} failed: {text}", clock.monotonic() - started)
+    except Exception as error:
+        text = str(error)
+        return _failed(call, f"{type(error).__name__}: {text}" if text else repr(error), clock.monotonic() - started)
+    duration_ms = (clock.monotonic() - started) * 1000
+    if data.__class__ is ToolResult:
+        return data.replace(tool_call_id=call.id, duration_ms=duration_ms)  # type: ignore[no-any-return]  # a ToolResult
+    return ToolResult(tool_call_id=call.id, data=data, duration_ms=duration_ms)
+
+
+async def _invoke(tool: Tool, typed: dict[str, Any]) -> Any:
+    if tool.is_async:
+        return await tool.function(**typed)
+    return await asyncio.to_thread(tool.function, **typed)
+
+
+def _failed(call: ToolCall, text: str, seconds: float) -> ToolResult:
+    return call.refuse(text).replace(duration_ms=seconds * 1000)
+
+
+class _Alone:
+    """Lets a tool that asks to be alone run when no other of the step runs, and no other while it runs."""
+
+    def __init__(self) -> None:
+        self._changed = asyncio.Condition()
+        self._running = 0
+        self._taken = False
+
+    def turn(self, alone: bool) -> "_Turn":
+        """Return a context manager for one execution."""
+        return _Turn(self, alone)
+
+    async def enter(self, alone: bool) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self._taken and (not alone or self._running == 0))
+            self._running += 1
+            self._taken = alone
+
+    async def leave(self, alone: bool) -> None:
+        async with self._changed:
+            self._running -= 1
+            if alone:
+                self._taken = False
+            self._changed.notify_all()
+
+
+class _Turn:
+    __slots__ = ("_alone", "_owner")
+
+    def __init__(self, owner: _Alone, alone: bool) -> None:
+        self._owner = owner
+        self._alone = alone
+
+    async def __aenter__(self) -> None:
+        await self._owner.enter(self._alone)
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._owner.leave(self._alone)

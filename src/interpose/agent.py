@@ -1,0 +1,416 @@
+"""The agent: a model, instructions, tools and middleware; what a user configures, and runs many times at once."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from interpose._engine.buffer import Buffer, Log
+from interpose._engine.explain import Explanation, explain
+from interpose._engine.life import live
+from interpose._engine.nested import agent_tool
+from interpose._engine.opening import Openings
+from interpose._engine.plan import Plan, agent_layer, as_middleware, is_factory
+from interpose._engine.run import Run
+from interpose.clock import REAL_CLOCK, Clock
+from interpose.errors import ConfigurationError
+from interpose.info import RunConfig
+from interpose.limits import Limits
+from interpose.middleware import Middleware
+from interpose.output import OutputType
+from interpose.request import ModelSettings
+from interpose.result import RunResult, RunStream
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultTypeVar
+
+    from interpose.models.base import Model
+    from interpose.tools import Tool
+
+    ContextT = DefaultTypeVar("ContextT", default=Any)
+else:
+    ContextT = TypeVar("ContextT")
+
+ENDED_RUNS_KEPT = 32
+"""How many ended runs of `start` can still be attached to."""
+
+
+class Agent(Generic[ContextT]):
+    """A model with instructions, tools and middleware; holds nothing of a run and nothing bound to an event loop.
+
+    *model* is a `Model` or "provider:model". *middleware* is a list (the first is the outermost), a `MiddlewareStack`,
+    or an async factory that returns one and is awaited once, before the first run. *output* is a type, or a JSON
+    schema, for a structured answer.
+
+    Raises:
+        ConfigurationError: something does not fit together; the text says what to change.
+    """
+
+    def __init__(
+        self,
+        model: Model | str,
+        *,
+        instructions: str = "",
+        tools: Sequence[Any] = (),
+        middleware: Any = (),
+        output: Any = None,
+        output_retries: int = 1,
+        settings: ModelSettings | None = None,
+        limits: Limits | None = None,
+        store: Any = None,
+        before_tool: Callable[..., Any] | None = None,
+        after_tool: Callable[..., Any] | None = None,
+        post_model_hooks: Sequence[Any] = (),
+        redact: Sequence[Any] = (),
+        clock: Clock | None = None,
+        name: str = "agent",
+    ) -> None:
+        self.model: Model = _model(model)
+        self.instructions = instructions
+        self.own_tools = tuple(tools)
+        self.settings = settings or ModelSettings()
+        self.limits = limits or Limits()
+        self.store = store
+        self.before_tool = before_tool
+        self.after_tool = after_tool
+        self.post_model_hooks = list(post_model_hooks)
+        self.pre_model_hooks: list[Any] = []
+        self.redact = tuple(redact)
+        self.clock = clock or REAL_CLOCK
+        self.name = name
+        self.output = output
+        self.output_retries = output_retries
+        self._factory: Callable[..., Awaitable[Any]] | None = None
+        self._middleware: list[Middleware[Any]] = []
+        if is_factory(middleware):
+            self._factory = middleware
+        else:
+            self._middleware = [as_middleware(one) for one in _listed(middleware)]
+        self._begin_life()
+        self._build()
+
+    def _begin_life(self) -> None:
+        """Set what is the agent's own and not copied: its runs, and what it has opened."""
+        self._openings = Openings()
+        self._runs: set[Run] = set()
+        self._ended_runs: dict[str, Run] = {}
+        self._override: ContextVar[Agent[Any] | None] = ContextVar("override", default=None)
+        self._lock = threading.Lock()
+
+    def _build(self) -> None:
+        """Lower middleware, tools and output into what runs need; all checks of assembly are here."""
+        self._plan = Plan(self._middleware, self.own_tools)
+        layer = agent_layer(self.before_tool, self.after_tool)
+        if layer is not None:
+            self._plan.tool_layers = (layer, *self._plan.tool_layers)
+        self._output = OutputType(self.output) if self.output is not None else None
+        profile = getattr(self.model, "profile", None)
+        self._native_output = bool(self._output and profile is not None and profile.supports_structured_output)
+        self._config = RunConfig(
+            model=self.model,
+            instructions=self.instructions,
+            tools=self._plan.tools,
+            settings=self.settings,
+            output_schema=self._output.schema if self._output is not None and self._native_output else None,
+        )
+
+    # Copies.
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def copy(self, **changes: Any) -> Self:
+        """Return a whole agent, new and unopened, with *changes*: any argument of `Agent`.
+
+        Raises:
+            TypeError: a name is no argument of `Agent`.
+        """
+        known = inspect.signature(type(self).__init__).parameters
+        for name in changes:
+            if name not in known or name == "self":
+                raise TypeError(f"copy() got {name!r}; it takes the arguments of Agent: {', '.join([*known][1:])}")
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__)
+        new._middleware = list(self._middleware)
+        new.post_model_hooks = list(self.post_model_hooks)
+        new.pre_model_hooks = list(self.pre_model_hooks)
+        renamed = {"tools": "own_tools"}
+        for name, value in changes.items():
+            if name == "middleware":
+                new._factory = value if is_factory(value) else None
+                new._middleware = [] if is_factory(value) else [as_middleware(one) for one in _listed(value)]
+            elif name == "model":
+                new.model = _model(value)
+            elif name in ("settings", "limits", "clock"):
+                default = {"settings": ModelSettings(), "limits": Limits(), "clock": REAL_CLOCK}[name]
+                setattr(new, name, default if value is None else value)
+            else:
+                setattr(new, renamed.get(name, name), list(value) if name == "post_model_hooks" else value)
+        new.own_tools = tuple(new.own_tools)
+        new._begin_life()
+        new._build()
+        return new
+
+    # Middleware.
+
+    @property
+    def middleware(self) -> tuple[Middleware[Any], ...]:
+        """The middleware of the agent, the outermost first; what a factory makes is there after the first run."""
+        return self._plan.middleware
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools of the agent, with those that its middleware brings."""
+        return self._plan.tools
+
+    async def use(self, middleware: Any) -> None:
+        """Append a middleware, innermost, and open it.
+
+        Raises:
+            ConfigurationError: the agent has run already, or the middleware does not fit or cannot be opened.
+        """
+        if self._openings.ran:
+            raise ConfigurationError("use() came after the first run; add middleware before it, or give it to the run")
+        one = as_middleware(middleware)
+        await self._ready(first_run=False)
+        before = self._middleware
+        self._middleware = [*before, one]
+        try:
+            self._build()
+            await self._openings.open_one(one, self)
+        except BaseException:
+            self._middleware = before
+            self._build()
+            raise
+
+    def explain(self) -> Explanation:
+        """Return, per seam, who acts in which order; who holds the stream; who brings which tools and capabilities.
+
+        It prints as a text, and `to_dict()` gives it as data.
+        """
+        return explain(self, self._plan)
+
+    # Runs.
+
+    async def run(
+        self,
+        prompt_or_messages: Any = None,
+        *,
+        context: ContextT | None = None,
+        thread_id: str | None = None,
+        run_id: str | None = None,
+        parent_run_id: str | None = None,
+        resume: Any = None,
+        middleware: Sequence[Any] = (),
+        limits: Limits | None = None,
+    ) -> RunResult:
+        """Run to the end and return the result.
+
+        Raises:
+            RunAborted: the run was aborted.
+            LimitExceeded: a limit was reached that is to raise.
+            Exception: what failed the run; it carries `partial`, what was done until then.
+        """
+        run = self._make(
+            prompt_or_messages, None, context, thread_id, run_id, parent_run_id, resume, middleware, limits
+        )
+        await run.agent._begin(run)
+        return await run.wait()
+
+    def stream(
+        self,
+        prompt_or_messages: Any = None,
+        *,
+        context: ContextT | None = None,
+        thread_id: str | None = None,
+        run_id: str | None = None,
+        parent_run_id: str | None = None,
+        resume: Any = None,
+        middleware: Sequence[Any] = (),
+        limits: Limits | None = None,
+    ) -> RunStream:
+        """Return a run to be read event by event inside `async with`; entering starts it."""
+        buffer = Buffer()
+        run = self._make(
+            prompt_or_messages, buffer, context, thread_id, run_id, parent_run_id, resume, middleware, limits
+        )
+        return RunStream(run)
+
+    def run_sync(self, prompt_or_messages: Any = None, **options: Any) -> RunResult:
+        """Run in an event loop of its own; for scripts. Takes the options of `run`, closes the agent after.
+
+        Raises:
+            ConfigurationError: an event loop is running already; await `run` there.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self._run_and_close(prompt_or_messages, options))
+        raise ConfigurationError("run_sync() was called inside a running event loop; write `await agent.run(...)`")
+
+    async def _run_and_close(self, given: Any, options: dict[str, Any]) -> RunResult:
+        try:
+            return await self.run(given, **options)
+        finally:
+            await self.aclose()
+
+    async def start(
+        self,
+        prompt_or_messages: Any = None,
+        *,
+        context: ContextT | None = None,
+        thread_id: str | None = None,
+        run_id: str | None = None,
+        parent_run_id: str | None = None,
+        resume: Any = None,
+        middleware: Sequence[Any] = (),
+        limits: Limits | None = None,
+    ) -> RunStream:
+        """Start a run that the agent owns until it ends: a reader who leaves does not cancel it.
+
+        The stream that comes back can be read at once; `attach` gives others.
+        """
+        run = self._make(
+            prompt_or_messages, Log(), context, thread_id, run_id, parent_run_id, resume, middleware, limits
+        )
+        await run.agent._begin(run)
+        return await RunStream(run, owned=False).__aenter__()
+
+    def attach(self, run_id: str, after: int = -1) -> RunStream:
+        """Return a reader of a run of `start`, from the event after *after* on; of one that ended, for a while.
+
+        Raises:
+            KeyError: there is no such run.
+        """
+        agent = self._now()
+        run = next((one for one in agent._runs if one.run_id == run_id), None) or agent._ended_runs.get(run_id)
+        if run is None or not isinstance(run.buffer, Log):
+            raise KeyError(f"no run {run_id!r} that was begun with start() is going on or has ended lately")
+        return RunStream(run, owned=False, after=after)
+
+    def as_tool(self, name: str, description: str) -> Tool:
+        """Return a tool that runs this agent with one argument, `prompt`, as a nested run."""
+        return agent_tool(self, name, description)
+
+    @contextmanager
+    def override(self, **changes: Any) -> Iterator[Agent[Any]]:
+        """Swap parts of the agent (any argument of `Agent`) for the runs of this context, as tests of an app do."""
+        new = self._now().copy(**changes)
+        token = self._override.set(new)
+        try:
+            yield new
+        finally:
+            self._override.reset(token)
+
+    def _now(self) -> Agent[Any]:
+        return self._override.get() or self
+
+    def _make(
+        self,
+        given: Any,
+        buffer: Any,
+        context: Any,
+        thread_id: str | None,
+        run_id: str | None,
+        parent_run_id: str | None,
+        resume: Any,
+        middleware: Sequence[Any],
+        limits: Limits | None,
+        parent: Run | None = None,
+    ) -> Run:
+        """Return a run that has not begun."""
+        agent = self._override.get() or self
+        if resume is not None:
+            raise ConfigurationError("resume= takes the answers to a paused run, and this run was not paused")
+        extra: Sequence[Any] = ()
+        if middleware:
+            extra = [as_middleware(one) for one in _listed(middleware)]
+        return Run(
+            agent,
+            agent._plan,
+            given,
+            context=context,
+            thread_id=thread_id,
+            run_id=run_id,
+            parent_run_id=parent_run_id,
+            limits=limits or agent.limits,
+            buffer=buffer,
+            extra=extra,
+            parent=parent,
+        )
+
+    async def _begin(self, run: Run) -> None:
+        """Open what is not open yet, and start the run."""
+        if not self._openings.ready:
+            await self._ready(first_run=True)
+        plan = self._plan
+        if run.extra or run.parent is not None:
+            inherited = [one for one in run.parent.plan.middleware if one.nested] if run.parent is not None else []
+            inherited = [one for one in inherited if not any(one is own for own in plan.middleware)]
+            plan = plan.with_run(inherited, run.extra)
+        run.plan = plan
+        self._runs.add(run)
+        run.start(live)
+
+    def _ended(self, run: Run) -> None:
+        self._runs.discard(run)
+        if run.buffer.__class__ is Log:
+            self._ended_runs[run.run_id] = run
+            while len(self._ended_runs) > ENDED_RUNS_KEPT:
+                del self._ended_runs[next(iter(self._ended_runs))]
+
+    async def _ready(self, *, first_run: bool) -> None:
+        """Await the factory and open middleware, once, before the first run."""
+        async with self._openings.turn():
+            if self._factory is not None:
+                made = self._factory
+                self._middleware = [as_middleware(one) for one in _listed(await made())]
+                self._build()
+                self._factory = None
+            await self._openings.open_all(self._plan.middleware, self)
+            if first_run:
+                self._openings.ran = self._openings.ready = True
+
+    # The end.
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Stop runs in flight (`RunAborted("closed")`), then close middleware, last first; a failure is logged."""
+        runs = [run for run in self._runs if run.loop is asyncio.get_running_loop()]
+        for run in list(self._runs):
+            run.abort("closed")
+        for run in runs:
+            await run.over()
+        await self._openings.close_all()
+
+
+def _model(given: Any) -> Model:
+    if isinstance(given, str):
+        from interpose.models import resolve
+
+        return resolve(given)
+    if not callable(getattr(given, "stream", None)) and not callable(getattr(given, "generate", None)):
+        raise ConfigurationError(
+            f"model must be a Model or 'provider:model', got {given!r}; a Model has provider, name and stream(request)"
+        )
+    return given  # type: ignore[no-any-return]  # it has what a Model has
+
+
+def _listed(given: Any) -> list[Any]:
+    if isinstance(given, Middleware) or not isinstance(given, Sequence):
+        raise ConfigurationError(f"middleware must be a list, a MiddlewareStack or an async factory, got {given!r}")
+    return list(given)
