@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 import interpose.testing as kit
+from interpose.capabilities import Capability
+from interpose.context import ToolContext
 from interpose.errors import BadRequest, ConfigurationError, ProviderDown, ScriptExhausted
 from interpose.events import (
     CustomEvent,
@@ -28,12 +31,14 @@ from interpose.events import (
     ToolCallStartEvent,
 )
 from interpose.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from interpose.middleware import HOOKS, Middleware
 from interpose.models.base import Finish, MessageStart, Model, ReasoningDelta, TextDelta, ToolCallDelta, fold
 from interpose.models.guard import check_real_calls
-from interpose.request import ModelRequest, Usage
+from interpose.request import ModelRequest, ModelResponse, Usage
 from interpose.testing import FakeClock, ScriptedModel, assert_events_valid, make_request
 
 REQUEST = make_request("hi")
+NUMBER = Capability[int]("number")
 
 
 async def play(model: ScriptedModel, request: ModelRequest = REQUEST) -> list[Any]:
@@ -451,6 +456,97 @@ async def test_no_real_models_decorates_plain_and_async_functions() -> None:
     check_real_calls("p", "m")
 
 
+# Hooks by hand.
+
+
+def public_properties() -> list[str]:
+    return [name for name in dir(ToolContext) if isinstance(getattr(ToolContext, name), property)]
+
+
+@pytest.mark.parametrize("name", public_properties())
+def test_a_context_by_hand_has_every_property(name: str) -> None:
+    getattr(kit.make_context(), name)
+
+
+def test_a_context_by_hand_says_what_it_was_told() -> None:
+    call = ToolCall("c1", "f")
+    ctx = kit.make_context(
+        tool_call=call, step=3, phase="before_tools", messages="hi", accumulated_text="ab", streaming=True, context="me"
+    )
+    assert (ctx.step, ctx.phase, ctx.accumulated_text, ctx.streaming) == (3, "before_tools", "ab", True)
+    assert (ctx.messages[0].text, ctx.context, ctx.tool_call) == ("hi", "me", call)
+    assert ctx.idempotency_key == "run:c1"
+
+
+def test_an_unknown_field_of_a_context_is_refused() -> None:
+    with pytest.raises(TypeError, match="stepp"):
+        kit.make_context(stepp=3)
+
+
+async def test_what_a_hook_does_can_be_read_off_its_context() -> None:
+    ctx = kit.make_context()
+    seen: list[str] = []
+
+    @asynccontextmanager
+    async def room() -> AsyncIterator[str]:
+        yield "room"
+        seen.append("left")
+
+    async def later() -> None:
+        seen.append("done")
+
+    ctx.meta(a=1)
+    await ctx.emit("n", 2)
+    ctx.abort("enough")
+    ctx.defer(later())
+    assert await ctx.enter(room()) == "room"
+    await ctx.sleep(5)
+    await ctx.finish()
+    assert (ctx.written, ctx.emitted, ctx.aborted) == ({"a": 1}, [("n", 2)], "enough")
+    assert (seen, ctx.now()) == (["done", "left"], 5.0)
+
+
+def test_private_and_shared_state_work_by_hand() -> None:
+    ctx, one, other = kit.make_context(state={"k": 1}), Middleware[Any](), Middleware[Any]()
+    ctx.private(one)["x"] = 1
+    ctx.provide(NUMBER, 3)
+    assert (ctx.private(one), ctx.private(other), ctx.state) == ({"x": 1}, {}, {"k": 1})
+    assert ctx.get(NUMBER) == 3
+
+
+async def test_a_context_generates_with_the_model_that_it_was_given() -> None:
+    model = ScriptedModel("short", "shorter")
+    ctx = kit.make_context(model=model)
+    assert (await ctx.generate("long", instructions="Sum up.")).text == "short"
+    assert (await ctx.generate(make_request("long"))).text == "shorter"
+    assert (model.requests[0].instructions, model.requests[0].call_class) == ("Sum up.", "summary")
+    with pytest.raises(ConfigurationError, match="make_context"):
+        await kit.make_context().generate("long")
+
+
+def test_a_trace_has_every_hook_of_its_own() -> None:
+    assert set(HOOKS) <= set(vars(kit.Trace))
+
+
+async def test_a_trace_writes_down_what_each_hook_is_about() -> None:
+    trace, ctx, response = kit.Trace(), kit.make_context(), kit.make_response("r")
+
+    async def model(request: ModelRequest) -> ModelResponse:
+        return response
+
+    assert trace.on_start(ctx) is None
+    assert trace.before_model_call(ctx, REQUEST) is None
+    assert await trace.wrap_model_call(ctx, REQUEST, model) is response  # type: ignore[arg-type, misc]  # no `again`
+    assert trace.after_model_call(ctx, REQUEST, response) is None
+    assert trace.entries == [
+        ("on_start", None),
+        ("before_model_call", REQUEST),
+        ("wrap_model_call", REQUEST),
+        ("after_model_call", response),
+    ]
+    assert trace.names() == ["on_start", "before_model_call", "wrap_model_call", "after_model_call"]
+
+
 # Events.
 
 START = RunStartedEvent(thread_id="t", run_id="r")
@@ -552,6 +648,7 @@ class FailingRun:
 
     async def __aexit__(self, *exc: object) -> None:
         self.log.append("exit")
+        raise ConfigurationError("on_finish failed too")
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         yield START
@@ -561,7 +658,7 @@ class FailingRun:
 @pytest.mark.parametrize(("entered", "log"), [(False, ["enter", "exit"]), (True, [])], ids=["not entered", "entered"])
 async def test_collect_gives_the_events_of_a_failing_run(entered: bool, log: list[str]) -> None:
     run = FailingRun(entered)
-    assert await kit.collect(run) == [START]
+    assert await kit.collect(run) == [START]  # type: ignore[arg-type]  # all that it needs
     assert run.log == log
 
 

@@ -1,26 +1,25 @@
 """Looking at the events of a run."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import AsyncExitStack
-from typing import Any
+from contextlib import AsyncExitStack, suppress
 
 from interpose.events import CustomEvent, Event, TextMessageContentEvent, TextMessageStartEvent
+from interpose.result import RunStream
 
 
-async def collect(run: Any) -> list[Event]:
+async def collect(run: RunStream) -> list[Event]:
     """Return all events of a `RunStream`, which is entered, and left again, unless it was entered before.
 
     A run that fails gives the events until then; `await run.result()` raises what failed it.
     """
     events: list[Event] = []
-    async with AsyncExitStack() as stack:
-        if not run.entered:
-            await stack.enter_async_context(run)
-        try:
+    stack = AsyncExitStack()
+    if not run.entered:
+        await stack.enter_async_context(run)
+    with suppress(Exception):  # the run's own failure, which run.result() raises
+        async with stack:
             async for event in run:
                 events.append(event)
-        except Exception:  # the run's own failure, which run.result() raises
-            return events
     return events
 
 
