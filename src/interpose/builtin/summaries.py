@@ -1,0 +1,97 @@
+"""Ways to summarise messages, for `Summarization`."""
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from interpose.builtin.tokens import CountTokens, tokens
+from interpose.messages import Message
+from interpose.request import ModelSettings
+
+if TYPE_CHECKING:
+    from interpose.context import RunContext
+
+Summarize = Callable[[Any, Sequence[Message]], "str | Awaitable[str]"]
+"""Makes a summary of messages: `summarize(ctx, messages)`. A former summary is the first, with metadata `summary`."""
+
+MAX_LINE_CHARS = 160
+MAX_MESSAGE_CHARS = 4000
+INSTRUCTIONS = (
+    "Summarise the conversation that you are given, for the assistant who goes on with it. Keep what was asked for, "
+    "what was decided, names, numbers and paths exactly as written, and what is still open. Take up an earlier "
+    "summary at its beginning. Answer with the summary alone."
+)
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])(?=\s)|(?<=[\u3002\uff01\uff1f])|\n")
+
+
+def extractive(
+    _ctx: Any, messages: Sequence[Message], *, max_tokens: int = 2000, count_tokens: CountTokens = tokens
+) -> str:
+    """Return the first sentence of each message, newest first until *max_tokens* are used up, in the old order.
+
+    One line a message, `role: ` and at most 160 characters; calls as `name(argument names)`. No model is called.
+    """
+    lines: list[str] = []
+    for message in messages:
+        if _is_summary(message):
+            lines += message.text.splitlines()
+        else:
+            lines.append(line_of(message))
+    chosen: list[str] = []
+    used = 0
+    for line in reversed(lines):
+        used += count_tokens(line + "\n")
+        if used > max_tokens and chosen:
+            break
+        chosen.append(line)
+    return "\n".join(reversed(chosen))
+
+
+def _is_summary(message: Message) -> bool:
+    return message.role == "system" and message.metadata is not None and bool(message.metadata.get("summary"))
+
+
+def line_of(message: Message) -> str:
+    """Return one line on *message*."""
+    said = first_sentence(message.text)
+    calls = ", ".join([f"{call.name}({', '.join(call.args)})" for call in message.tool_calls])
+    return f"{message.role}: {' '.join(filter(None, [said, calls]))}"
+
+
+def first_sentence(text: str, max_chars: int = MAX_LINE_CHARS) -> str:
+    """Return the first sentence of *text*, or its beginning if that is longer than *max_chars*."""
+    sentence = _SENTENCE_END.split(text.lstrip()[: max_chars + 1], maxsplit=1)[0].rstrip()
+    return sentence if len(sentence) <= max_chars else sentence[: max_chars - 1].rstrip() + "…"
+
+
+def by_model(model: Any = None, *, instructions: str = INSTRUCTIONS, max_tokens: int = 1000) -> Summarize:
+    """Return a summariser that asks *model* (the run's own, if None) for at most *max_tokens* tokens.
+
+    The call has no tools and no output schema, and counts for usage and limits. Of each message the model reads 4000
+    characters at most.
+    """
+
+    async def summarize(ctx: "RunContext[Any]", messages: Sequence[Message]) -> str:
+        settings = ModelSettings(max_tokens=max_tokens)
+        text = transcript(messages)
+        response = await ctx.generate(text, model=model, instructions=instructions, settings=settings)
+        return response.text
+
+    return summarize
+
+
+def transcript(messages: Sequence[Message]) -> str:
+    """Return *messages* as text to read, a paragraph each."""
+    return "\n\n".join([_paragraph(message) for message in messages])
+
+
+def _paragraph(message: Message) -> str:
+    if _is_summary(message):
+        return f"Earlier summary: {message.text}"
+    calls = "".join([f"\n[calls {call.name} with {call.args_json}]" for call in message.tool_calls])
+    said = message.text + calls
+    if len(said) > MAX_MESSAGE_CHARS:
+        half = MAX_MESSAGE_CHARS // 2
+        said = f"{said[:half]}\n[… {len(said) - 2 * half} characters left out …]\n{said[-half:]}"
+    return f"{message.role}: {said}"
