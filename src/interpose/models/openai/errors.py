@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -50,13 +50,13 @@ def error_of(
     which a date in `retry-after` is counted.
     """
     headers = headers or {}
-    told = body.get("error", body) if isinstance(body, Mapping) else body
-    detail: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
-    code, kind_told = (str(value) if value is not None else None for value in (detail.get("code"), detail.get("type")))
-    if status_code is None and code is not None and re.fullmatch(r"[45]\d\d", code):
-        kind = _kind(int(code), kind_told, message)
-    else:
-        kind = _kind(status_code, code if code is not None else kind_told, message)
+    error = body.get("error", body) if isinstance(body, Mapping) else body
+    detail: Mapping[str, Any] = error if isinstance(error, Mapping) else {}
+    # Some servers put a status where others put a word; the word is then in `type`.
+    told = [str(value) for value in (detail.get("code"), detail.get("type")) if value is not None]
+    words = [word for word in told if not word.isdigit()]
+    inner = next((int(word) for word in told if re.fullmatch(r"[45]\d\d", word)), None)
+    kind = _kind(status_code or inner, words, message)
     wait_s = retry_after_s(headers, now_s)
     where = "" if status_code is None else f" with status {status_code}"
     return kind(
@@ -65,18 +65,18 @@ def error_of(
         model=model,
         status_code=status_code,
         retry_after_s=wait_s,
-        retryable=_retryable(status_code, {code, kind_told}),
+        retryable=_retryable(status_code, words),
         request_id=headers.get("x-request-id"),
-        code=code if code is not None else kind_told,
+        code=next(iter([*words, *told]), None),
     )
 
 
-def _kind(status_code: int | None, code: str | None, message: str) -> type[ProviderError]:
+def _kind(status_code: int | None, words: Iterable[str], message: str) -> type[ProviderError]:
     is_refusal = status_code in (None, 400, 413, 422)
-    if code in _TOO_LONG_CODES or (is_refusal and _TOO_LONG.search(message)):
+    if _TOO_LONG_CODES.intersection(words) or (is_refusal and _TOO_LONG.search(message)):
         return ContextTooLong
     if status_code is None:
-        return _BY_CODE.get(code or "", ProviderError)
+        return next((_BY_CODE[word] for word in words if word in _BY_CODE), ProviderError)
     if status_code in (401, 403):
         return AuthFailed
     if status_code == 429:
@@ -88,8 +88,8 @@ def _kind(status_code: int | None, code: str | None, message: str) -> type[Provi
     return BadRequest if status_code >= 400 else ProviderError
 
 
-def _retryable(status_code: int | None, codes: set[str | None]) -> bool | None:
-    if codes & _NEVER_AGAIN:
+def _retryable(status_code: int | None, words: Iterable[str]) -> bool | None:
+    if _NEVER_AGAIN.intersection(words):
         return False
     if status_code in (409, 425):  # a conflict with another request, or one that came too early
         return True

@@ -1,0 +1,99 @@
+"""Models by name: which names are taken, what is said of others, and that nothing is imported before it is used."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import interpose.models as models
+from interpose.errors import ConfigurationError
+from interpose.models import is_provider, resolve
+from interpose.request import ModelRequest
+
+LOADED = """
+import json, sys
+import interpose.models
+print(json.dumps([name for name in sys.modules if name.startswith(("interpose.models.", "openai", "xllamacpp"))]))
+"""
+
+
+def test_import_loads_no_provider_and_no_sdk() -> None:
+    out = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    assert set(json.loads(out.stdout)) <= {"interpose.models.base", "interpose.models.guard"}
+
+
+def test_import_of_an_adapter_loads_no_sdk() -> None:
+    code = "import interpose.models.openai, interpose.models.local, sys; print('openai' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout == "False\n"
+
+
+@pytest.mark.parametrize("name", ["openai", "local", "anthropic", "google"])
+def test_known_providers(name: str) -> None:
+    assert is_provider(name)
+
+
+def test_other_words_are_no_providers() -> None:
+    assert not any(map(is_provider, ["ft", "OpenAI", ""]))
+
+
+def test_openai_name_gives_that_model() -> None:
+    pytest.importorskip("openai", reason="needs pip install 'interpose[openai]'")
+    model = resolve("openai:ft:gpt-x:org")
+    assert (model.provider, model.name) == ("openai", "ft:gpt-x:org")
+
+
+def test_openai_without_a_name_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="needs the name of a model"):
+        resolve("openai:")
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "google"])
+def test_later_providers_say_what_this_release_has(provider: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"no adapter for '{provider}'; it has 'openai:', 'local:'"):
+        resolve(f"{provider}:m")
+
+
+@pytest.mark.parametrize(
+    ("spec", "near"),
+    [
+        ("opnai:gpt-5.5", "'openai:gpt-5.5'"),
+        ("OpenAI:gpt-5.5", "'openai:gpt-5.5'"),
+        ("openai/gpt-5.5", "'openai:gpt-5.5'"),
+        ("gpt-5.5", "'openai:gpt-5.5'"),
+        ("claude-opus", "'anthropic:claude-opus'"),
+        ("models/tiny.gguf", "'local:models/tiny.gguf'"),
+        ("local", "'local:'"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_nearest(spec: str, near: str) -> None:
+    with pytest.raises(ConfigurationError, match="of 'openai:', 'local:'") as caught:
+        resolve(spec)
+    assert str(caught.value).endswith(f"Did you mean {near}?")
+
+
+def test_a_name_like_no_other_gets_no_guess() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        resolve("zzz:zzz")
+    assert "Did you mean" not in str(caught.value)
+
+
+def test_what_is_no_text_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="got int: 3"):
+        resolve(3)  # type: ignore[arg-type]  # the mistake in question
+
+
+def test_a_request_cannot_move_to_a_provider_that_is_not_there() -> None:
+    with pytest.raises(ConfigurationError, match="no adapter"):
+        ModelRequest(provider="openai", model="m").with_model("google:g")
+
+
+def test_classes_are_found_on_the_package() -> None:
+    assert models.OpenAIChat.__module__ == "interpose.models.openai.model"
+    assert models.LocalModel.__module__ == "interpose.models.local.model"
+
+
+def test_unknown_attributes_are_refused() -> None:
+    with pytest.raises(AttributeError, match="Claude"):
+        models.Claude  # noqa: B018  # the access is what is tested
