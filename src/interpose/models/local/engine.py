@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from interpose.errors import ConfigurationError
-from interpose.models.local.files import INSTALL_ENGINE
+from interpose.models.local.files import INSTALL_ENGINE, INSTALL_MODEL
 
 BATCH_TOKENS = 64  # a prompt is read in pieces of this size; a call can be stopped between two of them
 CACHE_MIB = 128  # for prompts read before; the engine's own default is 8 GiB
@@ -91,4 +91,7 @@ def shared_engine(options: EngineOptions) -> Engine:
 def check_installed() -> None:
     """Raise `ConfigurationError` where the engine is not installed."""
     if importlib.util.find_spec("xllamacpp") is None:
-        raise ConfigurationError(f"local models need an engine that is not installed: {INSTALL_ENGINE}")
+        raise ConfigurationError(
+            f"local models need an engine that is not installed: {INSTALL_ENGINE} "
+            f"(and, for the embedded model: {INSTALL_MODEL})"
+        )
