@@ -74,9 +74,9 @@ class ModelSettings(Value, frozen=True, kw_only=True, omit_defaults=True):
     provider_options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.stop is not None and self.stop.__class__ is not tuple:
-            stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
-            msgspec.structs.force_setattr(self, "stop", stop)
+        stop: Any = self.stop
+        if stop is not None and stop.__class__ is not tuple:
+            msgspec.structs.force_setattr(self, "stop", (stop,) if isinstance(stop, str) else tuple(stop))
 
 
 class ModelRequest(Value, frozen=True, kw_only=True):
