@@ -146,11 +146,11 @@ class Assembly:
     def reasoning(self, text: str, signature: str | None) -> None:
         """Append reasoning; a signature closes the part that it signs."""
         last = self.items[-1] if self.items else None
-        if last.__class__ is not _Reasoning or last.signature is not None:  # type: ignore[union-attr]  # is a _Reasoning
+        if last.__class__ is not _Reasoning or last.signature is not None:
             last = _Reasoning()
             self.items.append(last)
-        last.pieces.append(text)  # type: ignore[union-attr]  # as above
-        last.signature = signature  # type: ignore[union-attr]  # as above
+        last.pieces.append(text)
+        last.signature = signature
 
     def call(self, delta: ToolCallDelta) -> PendingCall:
         """Return the call that *delta* belongs to, a new one where it begins one, with its pieces added."""
@@ -233,9 +233,9 @@ def _as_part(item: "list[str] | _Reasoning | PendingCall | ProviderPart") -> Par
         text = "".join(item)
         return TextPart(text) if text else None
     if item.__class__ is _Reasoning:
-        return ReasoningPart("".join(item.pieces), item.signature)  # type: ignore[union-attr]  # is a _Reasoning
+        return ReasoningPart("".join(item.pieces), item.signature)
     if item.__class__ is PendingCall:
-        return ToolCall(item.id, item.name, clean("".join(item.args)))  # type: ignore[union-attr]  # is a PendingCall
+        return ToolCall(item.id, item.name, clean("".join(item.args)))  # type: ignore[arg-type]  # as JSON text
     return item  # type: ignore[return-value]  # a ProviderPart
 
 
