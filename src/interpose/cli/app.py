@@ -1,0 +1,89 @@
+"""The commands, their options and exit codes. The one file that knows cyclopts."""
+
+import os
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from interpose.cli.chat import chat as chat_with
+from interpose.cli.load import load_agent
+from interpose.cli.problems import describe
+from interpose.cli.run import run_prompts
+from interpose.cli.screen import Screen
+
+FAILED = 1
+INTERRUPTED = 130  # 128 + SIGINT, as shells count
+
+app = App(
+    name="interpose",
+    help="Run an agent, talk to it, or look at the order of its middleware.",
+    version=version("interpose"),
+    result_action="return_value",
+)
+
+Target = Annotated[str, Parameter(help="Where the agent is: FILE.py:NAME or MODULE:NAME.")]
+Debug = Annotated[bool, Parameter(negative=(), help="Show the traceback of what went wrong.")]
+
+
+@app.command
+def run(
+    target: Target,
+    prompt: Annotated[str, Parameter(help="What to ask.")],
+    *more: Annotated[str, Parameter(help="Further prompts, each a run of its own.")],
+    json: Annotated[bool, Parameter(negative=(), help="Print one event a line, as AG-UI JSON.")] = False,
+    quiet: Annotated[bool, Parameter(negative=(), alias="-q", help="Print the answer alone.")] = False,
+    debug: Debug = False,
+) -> int:
+    """Run the agent on a prompt and stream what it says, with its tool calls and a summary."""
+    screen = Screen(quiet=quiet)
+    return _guarded(screen, debug, lambda: run_prompts(load_agent(target), (prompt, *more), screen, as_json=json))
+
+
+@app.command
+def chat(target: Target, *, debug: Debug = False) -> int:
+    """Talk to the agent. Ctrl-C cancels an answer and keeps the chat, Ctrl-D leaves."""
+    screen = Screen()
+
+    def report(error: Exception) -> None:
+        if debug:
+            raise error
+        screen.problem(describe(error))
+
+    return _guarded(screen, debug, lambda: chat_with(load_agent(target), screen, report))
+
+
+@app.command
+def explain(target: Target, *, debug: Debug = False) -> int:
+    """Print, seam by seam, which middleware acts in which order."""
+    screen = Screen()
+    return _guarded(screen, debug, lambda: screen.plain(str(load_agent(target).explain())))
+
+
+def _guarded(screen: Screen, debug: bool, work: Callable[[], object]) -> int:
+    """Return the exit code of *work*; what goes wrong becomes one red line, unless *debug* asks for the traceback."""
+    try:
+        work()
+    except KeyboardInterrupt:
+        screen.problem("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read the output has left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:
+        if debug:
+            raise
+        screen.problem(describe(error))
+        return FAILED
+    return 0
+
+
+def run_app(arguments: list[str] | None = None) -> int:
+    """Run the command that *arguments* name and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows another, and the run goes on
+    code = app(arguments)
+    return code if isinstance(code, int) else 0

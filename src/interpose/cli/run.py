@@ -1,0 +1,57 @@
+"""`interpose run`: prompts in, answers out, each prompt a run of its own."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from interpose.agent import Agent
+from interpose.cli.screen import NOTE, Screen
+from interpose.cli.summary import Summary
+from interpose.events import Event
+from interpose.messages import Message
+from interpose.result import RunResult
+
+
+async def show_run(agent: Agent[Any], prompt: str | Sequence[Message], screen: Screen, **options: Any) -> RunResult:
+    """Run the agent, write its events to *screen* as they come, then the summary."""
+    summary = Summary()
+    async with agent.stream(prompt, **options) as run:
+        async for event in run:
+            summary.note(event)
+            screen.show(event)
+        result = await run.result()
+    screen.end_line()
+    for question in result.interrupts:
+        screen.line(f"paused: {question.message or question.reason}", NOTE)
+    screen.summary(summary.rows(result))
+    return result
+
+
+async def print_events(agent: Agent[Any], prompt: str) -> None:
+    """Run the agent and print one event a line, as JSON."""
+    async with agent.stream(prompt) as run:
+        async for event in run:
+            _print(event)
+        await run.result()
+
+
+def _print(event: Event) -> None:
+    sys.stdout.write(event.to_json() + "\n")
+    sys.stdout.flush()
+
+
+def run_prompts(agent: Agent[Any], prompts: Sequence[str], screen: Screen, *, as_json: bool) -> None:
+    """Run the agent on each prompt, one after the other, nothing remembered between them."""
+
+    async def all_runs() -> None:
+        async with agent:
+            for prompt in prompts:
+                if as_json:
+                    await print_events(agent, prompt)
+                else:
+                    if len(prompts) > 1:
+                        screen.line(f"> {prompt}", "bold")
+                    await show_run(agent, prompt, screen)
+
+    asyncio.run(all_runs())
