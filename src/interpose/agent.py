@@ -18,7 +18,7 @@ from interpose._engine.life import live
 from interpose._engine.nested import agent_tool
 from interpose._engine.opening import Openings
 from interpose._engine.plan import Plan, agent_layer, as_middleware, is_factory
-from interpose._engine.run import Run
+from interpose._engine.run import Run, has_own_generate
 from interpose.clock import REAL_CLOCK, Clock
 from interpose.errors import ConfigurationError
 from interpose.info import RunConfig
@@ -112,6 +112,7 @@ class Agent(Generic[ContextT]):
             self._plan.tool_layers = (layer, *self._plan.tool_layers)
         self._output = OutputType(self.output) if self.output is not None else None
         profile = getattr(self.model, "profile", None)
+        self._generates = has_own_generate(self.model)
         self._native_output = bool(self._output and profile is not None and profile.supports_structured_output)
         self._config = RunConfig(
             model=self.model,

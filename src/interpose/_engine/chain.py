@@ -9,6 +9,7 @@ import asyncio
 from asyncio import CancelledError, current_task
 from collections.abc import Callable, Coroutine
 from inspect import isawaitable
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from interpose._engine.signals import Note, Rank, Signal
@@ -63,7 +64,7 @@ class Call:
         self.answered = False
         self.noted: Note | None = None
         self.retries: dict[int, int] | None = None
-        self.task = current_task()
+        self.task = run.task
 
     def note(self, rank: Rank, value: Any) -> None:
         """Note an ending; on the run, unless the seam keeps it to itself."""
@@ -107,13 +108,14 @@ def _entry(call: Call, index: int) -> Entry:
 class Next:
     """`call_next` of one layer in one call."""
 
-    __slots__ = ("call", "closed", "index", "tasks", "used")
+    __slots__ = ("call", "closed", "index", "owner", "tasks", "used")
 
     def __init__(self, call: Call, index: int) -> None:
         self.call = call
         self.index = index
         self.used = False
         self.closed = False
+        self.owner: Any = None
         self.tasks: set[asyncio.Task[Any]] | None = None
 
     def __call__(self, value: Any = None) -> Coroutine[Any, Any, Any]:
@@ -134,6 +136,8 @@ class Next:
 
     def enter_task(self) -> "asyncio.Task[Any] | None":
         """Note that what is inside runs in the current task; return it if it is not the seam's own.
+
+        Called where the layer's coroutine is not running, so that this was not awaited by it directly.
 
         Raises:
             CancelledError: the layer has returned meanwhile.
@@ -184,46 +188,59 @@ def check_entry(call: Call, index: int, value: Any) -> None:
 
 async def enter_wrap(call: Call, index: int, value: Any, via: Next | None) -> Any:
     """Run a layer that has a wrap alone, and all inside."""
-    task = via.enter_task() if via is not None else None
-    try:
-        if call.run.noted is not None or call.noted is not None or value.__class__ is not call.takes:
-            check_entry(call, index, value)
-        call.values[index] = value
-        return await _wrapped(call, call.layers[index], index, value)
-    finally:
-        if task is not None:
-            via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
-
-
-async def _wrapped(call: Call, layer: Layer, index: int, value: Any) -> Any:
+    task = None if via is None or (via.owner is not None and via.owner.cr_running) else via.enter_task()
+    run = call.run
+    if run.noted is not None or call.noted is not None or value.__class__ is not call.takes:
+        check_entry(call, index, value)
+    call.values[index] = value
+    layer = call.layers[index]
     call_next = Next(call, index + 1)
-    hook = layer.wrap
     call.answered = False
     try:
-        result = hook.call(call.ctx, value, call_next)  # type: ignore[union-attr]  # has a wrap
-        if hook.is_async or isawaitable(result):  # type: ignore[union-attr]  # as above
+        result = layer.wrap.call(call.ctx, value, call_next)  # type: ignore[union-attr]  # has a wrap
+        if result.__class__ is CoroutineType:
+            call_next.owner = result
+            result = await result
+        elif isawaitable(result):
             result = await result
     except BaseException as error:
-        call_next.closed = True
-        if call_next.tasks:
-            await call_next.settle()
-        held = what_holds(call, error)
+        held = await close_next(call, call_next, error)
         if held is error:
             raise
         raise held from None
+    finally:
+        if task is not None:
+            via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
+    call_next.owner = None
+    call_next.closed = True
+    if call_next.tasks or run.noted is not None or call.noted is not None:
+        await close_next(call, call_next, None)
+    if result.__class__ is not call.gives:
+        result = _result(call, layer, layer.wrap.name, result)  # type: ignore[union-attr]  # as above
+    return result if call.answered else call.made(layer, result)
+
+
+async def close_next(call: Call, call_next: Next, error: BaseException | None) -> BaseException | None:
+    """Cancel what a layer left running, and return what goes on up where it raised *error*.
+
+    Raises:
+        Signal: the layer returned past an ending that was noted.
+    """
+    call_next.owner = None
     call_next.closed = True
     if call_next.tasks:
         await call_next.settle()
-    if call.run.noted is not None or call.noted is not None:
-        raise Signal(call.pending())  # type: ignore[arg-type]  # one of the two is there
-    if result.__class__ is not call.gives:
-        result = _result(call, layer, hook.name, result)  # type: ignore[union-attr]  # as above
-    return result if call.answered else call.made(layer, result)
+    if error is not None:
+        return what_holds(call, error)
+    noted = call.pending()
+    if noted is not None:
+        raise Signal(noted)
+    return None
 
 
 async def enter_layer(call: Call, index: int, value: Any, via: Next | None) -> Any:
     """Run a layer with a before or an after, and all inside."""
-    task = via.enter_task() if via is not None else None
+    task = None if via is None or (via.owner is not None and via.owner.cr_running) else via.enter_task()
     try:
         check_entry(call, index, value)
         layer = call.layers[index]
@@ -235,7 +252,7 @@ async def enter_layer(call: Call, index: int, value: Any, via: Next | None) -> A
             if result is None and layer.wrap is None:
                 result = await _entry(call, index + 1)(call, index + 1, inside, None)
             elif result is None:
-                result = await _wrapped(call, layer, index, inside)
+                result = await enter_wrap(call, index, inside, None)
             if layer.after is None:
                 return result
             result, feedback = await _after(call, layer, index, inside, result)

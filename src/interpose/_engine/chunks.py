@@ -168,6 +168,42 @@ class Pipe:
                 self.put(one)
 
 
+class IdlePipe:
+    """The pipe of a run whose events nobody sees; shared by all such runs."""
+
+    active = False
+    index = -1
+    held = None
+    buffer = None
+    narrator = None
+    emitted: tuple[CustomEvent, ...] = ()
+
+    def open_text(self) -> str:
+        """Return nothing: no text is told."""
+        return ""
+
+    def emit(self, name: str, value: Any) -> None:
+        """Send to nobody."""
+
+    def release(self) -> None:
+        """Hold nothing."""
+
+    def put(self, event: Event) -> None:
+        """Send to nobody."""
+
+    async def send(self, event: Event) -> None:
+        """Send to nobody."""
+
+    async def flush(self) -> None:
+        """Have nothing to send."""
+
+    async def room(self) -> None:
+        """Return at once."""
+
+
+IDLE: Any = IdlePipe()
+
+
 def accept(hook: "Hook", event: Event, said: Any) -> Sequence[Event]:
     """Return what *hook* made of *event* as a list.
 

@@ -42,24 +42,29 @@ async def absorb_cancel() -> None:
             task.uncancel()
 
 
+async def settle_finished(run: "Run", reason: str) -> RunResult:
+    """Return the result of a run that came to its end."""
+    result = result_of(run, reason)
+    if run.agent.store is not None:
+        await commit(run)
+    return result
+
+
 async def settle_gracefully(run: "Run", note: Note) -> RunResult:
-    """Return the result of a run that ends in good order, every call answered unless the run is paused on it."""
+    """Return the result of a run that was ended in good order, every call answered unless the run is paused on it."""
     status: Any = "finished"
     value = note.value
     interrupts: tuple[Any, ...] = ()
-    if isinstance(value, str):
-        reason = value
+    await keep_answer(run, "limit" if note.rank is Rank.LIMIT else None)
+    if note.rank is Rank.PAUSE:
+        status, reason, interrupts = "interrupted", "interrupt", pause(run, value)
     else:
-        await keep_answer(run, "limit" if note.rank is Rank.LIMIT else None)
-        if note.rank is Rank.PAUSE:
-            status, reason, interrupts = "interrupted", "interrupt", pause(run, value)
-        else:
-            await answer_calls(run, tell=True)
-            reason = "limit" if note.rank is Rank.LIMIT else value.finish_reason
-        if note.rank is Rank.LIMIT:
-            run.limit_hit = value
-        if isinstance(value, End) and value.text is not None:
-            await say_last(run, value.text)
+        await answer_calls(run, tell=True)
+        reason = "limit" if note.rank is Rank.LIMIT else value.finish_reason
+    if note.rank is Rank.LIMIT:
+        run.limit_hit = value
+    if isinstance(value, End) and value.text is not None:
+        await say_last(run, value.text)
     await close_step(run)
     result = result_of(run, reason, status, interrupts)
     if status == "finished":
@@ -187,7 +192,7 @@ async def end(run: "Run", result: RunResult | None, failure: BaseException | Non
     """End *run*: the last event, one terminal hook, deferred work, the record."""
     if run.duration_timer is not None:
         run.duration_timer.cancel()
-    if result is not None and run.noted is None:
+    if result is not None and run.noted is None and run.pipe.active:
         try:
             await send_finished(run, result)
         except BaseException as error:
@@ -214,8 +219,6 @@ async def end(run: "Run", result: RunResult | None, failure: BaseException | Non
 
 async def send_finished(run: "Run", result: RunResult) -> None:
     """Send `RUN_FINISHED` and wait until a reader has taken it."""
-    if not run.pipe.active:
-        return
     if run.pipe.emitted:
         await run.pipe.flush()
     outcome: dict[str, Any] = {"type": "success"}

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from interpose._engine.chain import Call, Layer, Next, check_entry, compose, steer, wrong
-from interpose._engine.ending import absorb_cancel, end, settle_gracefully
+from interpose._engine.ending import absorb_cancel, end, settle_finished, settle_gracefully
 from interpose._engine.output import finish_output
 from interpose._engine.plan import Hook, call_hook, name_of
 from interpose._engine.record import Record
@@ -25,7 +25,10 @@ async def live(run: "Run") -> None:
     """Live through *run*, whatever happens; its callers wait for `Run.finished`."""
     result: RunResult | None = None
     failure: BaseException | None = None
+    run.began = run.clock.monotonic()
     try:
+        if run.noted is not None:
+            raise Signal(run.noted)
         result = await work(run)
     except BaseException as error:
         failure = error
@@ -87,7 +90,7 @@ class RunCall(Call):
 
 async def core(call: Any, index: int, value: Any, via: Next | None) -> RunResult:
     """Live through the run inside its `wrap_run` layers."""
-    task = via.enter_task() if via is not None else None
+    task = None if via is None or (via.owner is not None and via.owner.cr_running) else via.enter_task()
     try:
         check_entry(call, index, value)
         return await body(call.run, call.early)
@@ -113,7 +116,7 @@ async def body(run: "Run", early: Note | None) -> RunResult:
         run.noted = early = None
         await absorb_cancel()
         return await settle_gracefully(run, note)
-    return await settle_gracefully(run, Note(Rank.END, reason))
+    return await settle_finished(run, reason)
 
 
 def is_graceful(run: "Run", note: Note) -> bool:

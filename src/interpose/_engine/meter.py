@@ -1,29 +1,38 @@
 """The meter: what a run has spent, and the check before each unit of work; a nested run spends from its parents too."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from interpose._engine.signals import LimitHit, Rank, Signal
-from interpose.request import Usage
+from interpose.request import ModelRequest, Usage
 
 if TYPE_CHECKING:
     from interpose._engine.run import Run
 
 
+def estimate(request: ModelRequest, model: Any) -> int:
+    """Return the tokens to set aside for *request*: its text at four characters a token, and the most it may answer."""
+    characters = len(request.instructions) + sum(len(message.text) for message in request.messages)
+    profile = getattr(model, "profile", None)
+    answer = request.settings.max_tokens or (profile.max_output_tokens if profile is not None else None) or 0
+    return characters // 4 + 1 + answer
+
+
 class Reservation:
     """Tokens set aside for a model call that is under way, on one meter and its parents."""
 
-    __slots__ = ("estimate", "size")
+    __slots__ = ("model", "request", "size")
 
-    def __init__(self, estimate: Callable[[], int]) -> None:
-        self.estimate = estimate
+    def __init__(self, request: ModelRequest, model: Any) -> None:
+        self.request = request
+        self.model = model
         self.size: int | None = None
 
     def tokens(self) -> int:
         """Return what is set aside, counted when somebody first asks: alone, nobody does."""
         if self.size is None:
-            self.size = self.estimate()
+            self.size = estimate(self.request, self.model)
         return self.size
 
 
@@ -40,7 +49,7 @@ class Meter:
         self.tool_calls = 0
         self.tokens = 0
         self.reserved: set[Reservation] | None = None
-        self.waiters: list[asyncio.Future[None]] = []
+        self.waiters: list[asyncio.Future[None]] | None = None
 
     def chain(self) -> "Iterator[Meter]":
         """Yield this meter, then its parents'."""
@@ -49,11 +58,34 @@ class Meter:
             yield meter
             meter = meter.parent
 
-    async def begin_model_call(self, estimate: Callable[[], int]) -> Reservation | None:
+    async def begin_model_call(self, request: ModelRequest, model: Any) -> Reservation | None:
         """Count a model call, and set tokens aside for it where they are limited.
 
         Raises:
             Signal: a limit of this run or of one around it is reached.
+        """
+        tokens_limited = self._check_model_calls()
+        reservation = None
+        if tokens_limited:
+            reservation = Reservation(request, model)
+            while (full := self._full(reservation)) is not None:
+                await full.wait()
+            self._check_model_calls()
+            for meter in self.chain():
+                if meter.limits.max_total_tokens is not None:
+                    meter.reserved = meter.reserved or set()
+                    meter.reserved.add(reservation)
+        one: Meter | None = self
+        while one is not None:
+            one.model_calls += 1
+            one = one.parent
+        return reservation
+
+    def _check_model_calls(self) -> bool:
+        """Return whether tokens are limited.
+
+        Raises:
+            Signal: no more model calls are allowed.
         """
         meter: Meter | None = self
         tokens_limited = False
@@ -61,25 +93,9 @@ class Meter:
             limits = meter.limits
             if limits.max_model_calls is not None and meter.model_calls >= limits.max_model_calls:
                 self.refuse(meter, "max_model_calls", limits.max_model_calls)
-            if limits.max_total_tokens is not None:
-                tokens_limited = True
+            tokens_limited = tokens_limited or limits.max_total_tokens is not None
             meter = meter.parent
-        reservation = None
-        if tokens_limited:
-            reservation = Reservation(estimate)
-            while (full := self._full(reservation)) is not None:
-                await full.wait()
-            for meter in self.chain():
-                if meter.limits.max_model_calls is not None and meter.model_calls >= meter.limits.max_model_calls:
-                    self.refuse(meter, "max_model_calls", meter.limits.max_model_calls)
-                if meter.limits.max_total_tokens is not None:
-                    meter.reserved = meter.reserved or set()
-                    meter.reserved.add(reservation)
-        meter = self
-        while meter is not None:
-            meter.model_calls += 1
-            meter = meter.parent
-        return reservation
+        return tokens_limited
 
     def _full(self, reservation: Reservation) -> "Meter | None":
         """Return the meter whose tokens are all set aside, so that this call has to wait.
@@ -100,6 +116,7 @@ class Meter:
     async def wait(self) -> None:
         """Wait until a running call gives back what it set aside."""
         waiter = asyncio.get_running_loop().create_future()
+        self.waiters = self.waiters or []
         self.waiters.append(waiter)
         await waiter
 
@@ -115,10 +132,10 @@ class Meter:
             meter.tokens += spent
             if reservation is not None and meter.reserved:
                 meter.reserved.discard(reservation)
-                for waiter in meter.waiters:
+                for waiter in meter.waiters or ():
                     if not waiter.done():
                         waiter.set_result(None)
-                meter.waiters.clear()
+                meter.waiters = None
             meter = meter.parent
 
     def tool_call_refused(self) -> LimitHit | None:

@@ -97,45 +97,48 @@ class ModelCall(Call):
 
 async def call_model(call: Any, index: int, request: ModelRequest, via: Next | None) -> ModelResponse:
     """Call the provider: the core of the seam."""
-    task = via.enter_task() if via is not None else None
+    task = None if via is None or (via.owner is not None and via.owner.cr_running) else via.enter_task()
+    run: Run = call.run
+    if run.noted is not None or request.__class__ is not ModelRequest:
+        check_entry(call, index, request)
+    call.values[index] = request
     call.running += 1
+    told: list[Usage | None] = []
+    reservation = None
+    counted = False
     try:
-        if call.run.noted is not None or request.__class__ is not ModelRequest:
-            check_entry(call, index, request)
-        call.values[index] = request
-        return await _attempt(call, request)
+        if call.attempts > 0 and call.narrator is not None:
+            await begin_again(call)
+        call.attempts += 1
+        request = admit(call, request)
+        model = run.model_for(request)
+        reservation = await run.meter.begin_model_call(request, model)
+        counted = True
+        run.names = (request.provider, request.model)
+        call.reached = request
+        response = await provide(run, request, model, call, told, task or call.task)
+    except BaseException:
+        if counted:
+            _charge(call, told[0] if told else None, reservation, failed=not told)
+        raise
     finally:
         call.running -= 1
         if task is not None:
             via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
-
-
-async def _attempt(call: ModelCall, request: ModelRequest) -> ModelResponse:
-    run = call.run
-    narrator = call.narrator
-    first = call.attempts == 0
-    call.attempts += 1
-    if narrator is not None and not first:
-        if call.running > 1 and not call.overlap:
-            call.overlap = True
-        await narrator.supersede()
-    request = admit(call, request)
-    model = run.model_for(request)
-    reservation = await run.meter.begin_model_call(lambda: estimate(request, model))
-    run.names = (request.provider, request.model)
-    call.reached = request
-    told: list[Usage | None] = [None]
-    try:
-        response = await guarded(run, request, model, call, told)
-    except BaseException:
-        _charge(call, told[0], reservation, failed=told[0] is None)
-        raise
-    _charge(call, response.usage, reservation, failed=False)
+    if response.usage is not None or reservation is not None:
+        _charge(call, response.usage, reservation, failed=False)
     call.answered = True
     call.response = response
     if run.noted is not None:
         raise Signal(run.noted)
     return response
+
+
+async def begin_again(call: ModelCall) -> None:
+    """Take back what an earlier attempt has shown; while two overlap, neither is shown."""
+    if call.running > 1:
+        call.overlap = True
+    await call.narrator.supersede()  # type: ignore[union-attr]  # called where there is one
 
 
 def _charge(call: ModelCall, usage: Usage | None, reservation: Any, *, failed: bool) -> None:
@@ -171,45 +174,40 @@ def _blame(call: ModelCall, what: str) -> str:
     return f"the messages are a history that no provider takes: {what}"
 
 
-def estimate(request: ModelRequest, model: Model) -> int:
-    """Return the tokens to set aside for *request*: its text at four characters a token, and the most it may answer."""
-    characters = len(request.instructions) + sum(len(message.text) for message in request.messages)
-    profile = getattr(model, "profile", None)
-    answer = request.settings.max_tokens or (profile.max_output_tokens if profile is not None else None) or 0
-    return characters // 4 + 1 + answer
-
-
-async def guarded(
-    run: "Run", request: ModelRequest, model: Model, call: ModelCall | None, told: list[Usage | None]
+async def provide(
+    run: "Run", request: ModelRequest, model: Model, call: ModelCall | None, told: list[Usage | None], task: Any
 ) -> ModelResponse:
-    """Call *model* under the time limit of model calls; what the provider alone cancelled is an error of its."""
-    task = asyncio.current_task()
-    before = task.cancelling() if task is not None else 0
+    """Call *model*, under the time limit of model calls; what its client alone cancelled is an error of its.
+
+    *told* gets the usage that a call told before it failed.
+    """
+    before = task.cancelling()
     seconds = run.limits.model_timeout_s
     try:
-        if seconds is None:
-            return await _provide(run, request, model, call, told)
-        with Deadline(run.clock, seconds):
-            return await _provide(run, request, model, call, told)
+        if seconds is not None:
+            with Deadline(run.clock, seconds):
+                return await _answer(run, request, model, call, told)
+        if (call is None or call.narrator is None) and run.generates(model):
+            return _own(run, await model.generate(request), request, call)
+        return await _answer(run, request, model, call, told)
     except TimeoutError as error:
         if seconds is None or not isinstance(error.__cause__, CancelledError):
             raise
         message = f"the model did not answer within model_timeout_s={seconds}"
         raise ModelTimeout(message, provider=request.provider, model=request.model) from error
     except CancelledError as error:
-        if run.noted is not None or task is None or task.cancelling() > before:
+        if run.noted is not None or task.cancelling() > before:
             raise
         message = "the provider's client raised CancelledError, though nobody cancelled the run"
         raise ProviderError(message, provider=request.provider, model=request.model) from error
 
 
-async def _provide(
+async def _answer(
     run: "Run", request: ModelRequest, model: Model, call: ModelCall | None, told: list[Usage | None]
 ) -> ModelResponse:
     narrator = call.narrator if call is not None else None
     if narrator is None and run.generates(model):
-        response = await model.generate(request)
-        return _own(run, response, request, call)
+        return _own(run, await model.generate(request), request, call)
     assembly = Assembly(AssistantMessage().id, run.history.call_ids) if narrator is None else narrator.begin()
     if call is not None and narrator is None and call.attempts == 1:
         assembly.message_id = run.message_id or assembly.message_id
@@ -221,7 +219,8 @@ async def _provide(
         else:
             await read_aloud(stream, narrator, assembly, request, call)
     finally:
-        told[0] = assembly.usage
+        if assembly.usage is not None:
+            told.append(assembly.usage)
     if assembly.finish_reason is None:
         raise cut_off(request)
     response = response_of(assembly, request)
@@ -242,17 +241,17 @@ def _own(run: "Run", response: Any, request: ModelRequest, call: ModelCall | Non
         text = clean(message.text)
         if text is not message.text:
             message = message.replace(text=text)
-    if call is not None and call.attempts == 1 and run.message_id:
-        message = message.replace(id=run.message_id) if message.id != run.message_id else message
     if message.tool_calls:
         message = with_free_ids(message, run.history.call_ids, ())
         if call is not None:
             call.own_ids.update([one.id for one in message.tool_calls])
+    if call is not None and call.attempts == 1 and run.message_id and message.id != run.message_id:
+        said = (message.text, message.reasoning, message.tool_calls, message.parts)
+        message = AssistantMessage(*said, run.message_id, message.metadata)
     if message is response.message and response.provider:
         return response
-    return response.replace(
-        message=message, provider=response.provider or request.provider, model=response.model or request.model
-    )
+    names = (response.model or request.model, response.provider or request.provider)
+    return ModelResponse(message, response.finish_reason, response.usage, *names)
 
 
 def with_free_ids(message: AssistantMessage, taken: set[str], own: Any) -> AssistantMessage:
@@ -375,6 +374,8 @@ def _take_unseen(chunk: Any, assembly: Assembly, request: ModelRequest) -> None:
 async def settle(call: ModelCall, response: ModelResponse) -> ModelResponse:
     """Return the response that the seam gave, told to the reader if it was not yet, with ids that are free."""
     run, narrator = call.run, call.narrator
+    if narrator is None and response is call.response:
+        return response
     message = response.message
     own = call.own_ids if response.made_by is None else ()
     if narrator is None:
@@ -449,15 +450,16 @@ async def generate(
     if run.noted is not None:
         raise Signal(run.noted)
     target = run.model_for(request)
-    reservation = await run.meter.begin_model_call(lambda: estimate(request, target))
+    reservation = await run.meter.begin_model_call(request, target)
     node = run.record.open("model", request.model, request) if run.record is not None else None
-    told: list[Usage | None] = [None]
+    told: list[Usage | None] = []
     try:
-        response = await guarded(run, request, target, None, told)
+        response = await provide(run, request, target, None, told, asyncio.current_task())
     except BaseException as error:
-        run.meter.end_model_call(reservation, told[0], failed=told[0] is None)
-        if told[0] is not None:
-            run.add_usage(told[0])
+        spent = told[0] if told else None
+        run.meter.end_model_call(reservation, spent, failed=spent is None)
+        if spent is not None:
+            run.add_usage(spent)
         if node is not None:
             await run.record.close(node, error=error)  # type: ignore[union-attr]  # it is there
         raise

@@ -21,7 +21,7 @@ from interpose.events import (
 )
 from interpose.ids import create_id, message_id
 from interpose.messages import AssistantMessage, ReasoningPart, TextPart, ToolCall
-from interpose.models.base import Assembly, PendingCall
+from interpose.models.base import UNNAMED, Assembly, PendingCall
 from interpose.text import clean
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class Narrator:
 
     async def _start_call(self, call: PendingCall | ToolCall) -> None:
         self.open_calls[call.id] = call
-        start = ToolCallStartEvent(call.id, call.name, self.message_id)
+        start = ToolCallStartEvent(call.id, call.name or UNNAMED, self.message_id)
         if not await self._call_event(call.id, start):
             self.hidden_calls[call.id] = self.pipe.dropped_at + 1
         else:

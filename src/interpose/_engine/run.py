@@ -6,10 +6,11 @@ import threading
 from asyncio import CancelledError
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from os import urandom
 from typing import TYPE_CHECKING, Any
 
 from interpose._engine.buffer import Buffer, Log, LogReader
-from interpose._engine.chunks import Pipe
+from interpose._engine.chunks import IDLE, Pipe
 from interpose._engine.interrupts import approved, question
 from interpose._engine.legality import History
 from interpose._engine.meter import Meter
@@ -18,9 +19,9 @@ from interpose._engine.record import OpenNode, Record
 from interpose._engine.signals import LimitHit, Note, Rank, Signal
 from interpose.context import RunContext
 from interpose.errors import HookError, RunAborted
-from interpose.ids import random_id
 from interpose.info import RunConfig
 from interpose.messages import Message, ToolCall, ToolResult
+from interpose.models.base import Model
 from interpose.request import ModelRequest, ModelResponse, Step, Usage
 from interpose.result import RunResult
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from interpose.clock import Clock
     from interpose.interrupts import OpenInterrupt
     from interpose.limits import Limits
-    from interpose.models.base import Assembly, Model
+    from interpose.models.base import Assembly
 
 logger = logging.getLogger("interpose")
 NO_USAGE = Usage()
@@ -52,6 +53,7 @@ class Run:
     raised = False
     phase = "init"
     number = 0
+    began = 0.0
     message_id: str | None = None
     open_step: str | None = None
     usage = NO_USAGE
@@ -107,8 +109,12 @@ class Run:
         self.plan = plan
         self.given = given
         self.context = context
-        self.run_id = run_id or random_id("run")
-        self.thread_id = thread_id or random_id("thread")
+        if run_id is None or thread_id is None:
+            name = urandom(12).hex()
+            run_id = run_id or f"run_{name}"
+            thread_id = thread_id or f"thread_{name}"
+        self.run_id = run_id
+        self.thread_id = thread_id
         self.parent_run_id = parent_run_id
         self.limits = limits
         self.buffer = buffer
@@ -188,14 +194,14 @@ class Run:
         self.meter = Meter(self, self.parent.meter if self.parent is not None else None)
         self.config: RunConfig = self.agent._config
         self.own_model = True
-        self.pipe = Pipe(self)
-        self.began = self.clock.monotonic()
+        self.pipe = Pipe(self) if self.plan.on_chunk or self.buffer is not None else IDLE
         self.announces_output = self.agent._native_output
         self.task = self.loop.create_task(live(self))
-        self.task.add_done_callback(self._task_done)
+        if self.buffer is not None:
+            self.task.add_done_callback(self._task_done)
 
     def _task_done(self, task: "asyncio.Task[None]") -> None:
-        """Let those go who wait, also where the task was cancelled before its first step."""
+        """Let those go who wait, also where the task was cancelled before its first step and so never ran."""
         if not self.done:
             self.failure = self.failure or RunAborted("cancelled before it began")
             self.finished()
@@ -230,7 +236,7 @@ class Run:
             self.loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
-        if self.closing or self.done:
+        if self.closing or self.done or not self.began:
             return
         for task in self.tool_tasks:
             task.cancel()
@@ -272,7 +278,8 @@ class Run:
                 await waiter
             except CancelledError as error:
                 cancelled = error
-                if not self.done:
+                if not self.done and self.task is not None:
+                    self.task.add_done_callback(self._task_done)
                     self.on_caller_cancelled()
         if cancelled is not None:
             raise cancelled
@@ -316,7 +323,7 @@ class Run:
                 waiter.set_result(None)
         self.waiters.clear()
         self.agent._ended(self)
-        self.task = self.model_call = self.partial_assembly = None
+        self.model_call = self.partial_assembly = None
         self.passes = self.tool_tasks = ()
         self.pipe.narrator = None
 
@@ -382,10 +389,7 @@ class Run:
 
     def generates(self, model: "Model") -> bool:
         """Whether *model* has a `generate` of its own, or nothing else."""
-        from interpose.models.base import Model as Protocol
-
-        own = getattr(type(model), "generate", None)
-        return own is not None and own is not Protocol.generate
+        return self.agent._generates if model is self.agent.model else has_own_generate(model)
 
     # What happened.
 
@@ -469,6 +473,12 @@ class Run:
     def log(self, text: str) -> None:
         """Log a warning about this run."""
         logger.warning("run %s: %s", self.run_id, text)
+
+
+def has_own_generate(model: Any) -> bool:
+    """Whether *model* has a `generate` that is not the protocol's."""
+    own = getattr(type(model), "generate", None)
+    return own is not None and own is not Model.generate
 
 
 def _unique(tools: tuple[Any, ...]) -> tuple[Any, ...]:

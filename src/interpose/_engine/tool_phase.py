@@ -2,6 +2,8 @@
 
 import asyncio
 from asyncio import CancelledError, current_task
+from contextlib import AsyncExitStack
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from interpose._engine.chain import Call, Layer, Next, check_entry, compose, wrong
@@ -112,14 +114,13 @@ class ToolPhase:
         self.run = run
         self.tools = tools
         self.refusal = refusal
-        self.gate: asyncio.Semaphore | None = None
-        self.alone: _Alone | None = None
-        limit = run.limits.tool_concurrency
-        if limit is not None:
-            self.gate = asyncio.Semaphore(limit)
-        if any(tool.alone for tool in tools.values()):
-            self.alone = _Alone()
+        self.gates: list[Any] = []
+        if any([tool.alone for tool in tools.values()]):
+            self.gates.append(_Alone())
+        if run.limits.tool_concurrency is not None:
+            self.gates.append(asyncio.Semaphore(run.limits.tool_concurrency))
         self.left = 0
+        self.failed = False
 
     async def settle(self, calls: tuple[ToolCall, ...]) -> list[ToolPass]:
         """Run *calls* side by side and return them, each with its result, or with what was asked.
@@ -128,35 +129,21 @@ class ToolPhase:
             Signal: the run was steered from inside; what had finished is kept on the passes, in `run.passes`.
         """
         run = self.run
-        passes = [ToolPass(self, call) for call in calls]
-        run.passes = passes
-        self.left = len(passes)
-        tasks = []
+        passes = run.passes = [ToolPass(self, call) for call in calls]
         create_task = run.loop.create_task
-        for one in passes:
-            task = create_task(self._run(one))
-            task.add_done_callback(self._done)
-            tasks.append(task)
-        run.tool_tasks = tasks
-        run.pump = None
+        tasks = run.tool_tasks = [create_task(self._run(one)) for one in passes]
         failure: BaseException | None = None
         try:
-            while self.left:
-                if run.pipe.emitted:
-                    await run.pipe.flush()
-                run.pump = run.loop.create_future()
-                if self.left and not run.pipe.emitted:
-                    await run.pump
-                failure = _first_failure(tasks)
-                if failure is not None:
-                    break
-            failure = failure or _first_failure(tasks)
+            if len(tasks) == 1:
+                await tasks[0]
+            else:
+                failure = await self._pump(tasks)
         except BaseException as error:
             failure = error
         run.pump = None
         if failure is not None:
             await self._cancel(tasks)
-        run.tool_tasks = []
+        run.tool_tasks = ()
         if run.pipe.emitted and not run.closing:
             await run.pipe.flush()
         if run.noted is not None and (failure is None or not _outranks(failure, run.noted)):
@@ -165,9 +152,38 @@ class ToolPhase:
             raise failure
         return passes
 
+    def refused(self, call: ToolCall) -> ToolResult | None:
+        """Return the answer to a call that may not run, or that names no tool on offer or has broken arguments."""
+        if self.refusal is not None:
+            return call.refuse(self.refusal)
+        if call.name not in self.tools:
+            offered = ", ".join(repr(one) for one in self.tools) or "none"
+            return call.refuse(f"there is no tool {call.name!r}. Offered: {offered}")
+        if call.error is not None:
+            return call.refuse(f"{call.name}: {call.error}. You sent: {(call.raw or '')[:2000]}")
+        return None
+
+    async def _pump(self, tasks: "list[asyncio.Task[None]]") -> BaseException | None:
+        """Send what the tools emit until all have ended, or one has failed; return that failure."""
+        run = self.run
+        self.left = len(tasks)
+        for task in tasks:
+            task.add_done_callback(self._done)
+        while self.left:
+            if run.pipe.emitted:
+                await run.pipe.flush()
+            run.pump = run.loop.create_future()
+            if self.left and not run.pipe.emitted:
+                await run.pump
+            if self.failed:
+                return _first_failure(tasks)
+        return None
+
     def _done(self, task: "asyncio.Task[None]") -> None:
         self.left -= 1
-        if self.left == 0 or task.cancelled() or task.exception() is not None:
+        if task.cancelled() or task.exception() is not None:
+            self.failed = True
+        if self.failed or self.left == 0:
             self.run.wake_pump()
 
     async def _cancel(self, tasks: "list[asyncio.Task[None]]") -> None:
@@ -235,46 +251,36 @@ def _outranks(error: BaseException, noted: Note) -> bool:
 
 async def call_tool(one: Any, index: int, call: ToolCall, via: Next | None) -> ToolResult:
     """Validate, ask, count and execute one tool call: the core of the seam."""
-    task = via.enter_task() if via is not None else None
+    task = None if via is None or (via.owner is not None and via.owner.cr_running) else via.enter_task()
+    phase: ToolPhase = one.phase
+    run = phase.run
     try:
-        if one.run.noted is not None or one.noted is not None or call.__class__ is not ToolCall:
+        if run.noted is not None or one.noted is not None or call.__class__ is not ToolCall:
             check_entry(one, index, call)
         if call.id != one.original.id:
             one.changed(one.layers[index - 1], "call_next", one.original, call)
         one.values[index] = call
         one.ran = call
         one.ctx._call = call
-        result = await _core(one, call)
-        if one.run.noted is not None:
-            raise Signal(one.run.noted)
-        return result
+        refused = phase.refused(call)
+        if refused is not None:
+            return refused
+        tool = phase.tools[call.name]
+        try:
+            typed = tool.validate(call.args)
+        except ArgumentError as error:
+            return call.refuse(str(error))
+        if tool.approval is not False and not await run.approved(one, tool, call):
+            raise Signal(one.noted)
+        hit = run.meter.tool_call_refused()
+        if hit is not None:
+            return _over_limit(run, hit, call)
+        if phase.gates:
+            return await _gated(one, tool, call, typed, task or one.task)
+        return await _execute(one, tool, call, typed, task or one.task)
     finally:
         if task is not None:
             via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
-
-
-async def _core(one: ToolPass, call: ToolCall) -> ToolResult:
-    phase, run = one.phase, one.run
-    if phase.refusal is not None:
-        return call.refuse(phase.refusal)
-    tool = phase.tools.get(call.name)
-    if tool is None:
-        return call.refuse(_unknown(call.name, phase.tools))
-    if call.error is not None:
-        return call.refuse(f"{call.name}: {call.error}. You sent: {(call.raw or '')[:2000]}")
-    try:
-        typed = tool.validate(call.args)
-    except ArgumentError as error:
-        return call.refuse(str(error))
-    if tool.approval is not False and not await run.approved(one, tool, call):
-        raise Signal(one.noted)  # type: ignore[arg-type]  # `approved` noted the question
-    hit = run.meter.tool_call_refused()
-    if hit is not None:
-        return _over_limit(run, hit, call)
-    if phase.alone is not None:
-        async with phase.alone.turn(tool.alone):
-            return await _gated(one, tool, call, typed)
-    return await _gated(one, tool, call, typed)
 
 
 def _over_limit(run: "Run", hit: LimitHit, call: ToolCall) -> ToolResult:
@@ -286,47 +292,46 @@ def _over_limit(run: "Run", hit: LimitHit, call: ToolCall) -> ToolResult:
     return call.refuse(f"not executed: the limit of {hit.value} tool calls ({hit.limit}) is reached")
 
 
-def _unknown(name: str, tools: dict[str, Tool]) -> str:
-    offered = ", ".join(repr(one) for one in tools) or "none"
-    return f"there is no tool {name!r}. Offered: {offered}"
+async def _gated(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, Any], task: Any) -> ToolResult:
+    """Execute when it is this call's turn: as many at once as the limits allow, and alone where the tool asks it."""
+    async with AsyncExitStack() as stack:
+        for gate in one.phase.gates:
+            await stack.enter_async_context(gate.turn(tool.alone) if gate.__class__ is _Alone else gate)
+        return await _execute(one, tool, call, typed, task)
 
 
-async def _gated(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, Any]) -> ToolResult:
-    gate = one.phase.gate
-    if gate is None:
-        return await _execute(one, tool, call, typed)
-    async with gate:
-        return await _execute(one, tool, call, typed)
-
-
-async def _execute(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, Any]) -> ToolResult:
+async def _execute(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, Any], task: Any) -> ToolResult:
     """Run the tool itself; its exception becomes an error result, unless it is fatal or a cancellation asked for."""
     run = one.run
     if tool.context_parameter is not None:
         typed[tool.context_parameter] = one.ctx
     clock = run.clock
     started = clock.monotonic()
-    task = one.task if one.task is current_task() else current_task()
-    before = task.cancelling() if task is not None else 0
+    before = task.cancelling()
     seconds = tool.timeout_s if tool.timeout_s is not None else run.limits.tool_timeout_s
     try:
-        if seconds is None:
-            data = await _invoke(tool, typed)
-        else:
+        if seconds is not None:
             with Deadline(clock, seconds):
                 data = await _invoke(tool, typed)
+        elif tool.is_async:
+            data = await tool.function(**typed)
+        else:
+            data = await _invoke(tool, typed)
     except FatalToolError:
         raise
     except CancelledError as error:
-        if run.noted is not None or one.noted is not None or task is None or task.cancelling() > before:
+        if run.noted is not None or one.noted is not None or task.cancelling() > before:
             raise
         return _failed(call, f"{tool.name} was cancelled from within: {error!r}", clock.monotonic() - started)
     except TimeoutError as error:
-        text = str(error) or f"timed out after {seconds} s" if seconds is not None else str(error) or "timed out"
+        own = str(error)
+        text = own or (f"timed out after {seconds} s" if seconds is not None else "timed out")
         return _failed(call, f"{tool.name} failed: {text}", clock.monotonic() - started)
     except Exception as error:
         text = str(error)
         return _failed(call, f"{type(error).__name__}: {text}" if text else repr(error), clock.monotonic() - started)
+    if run.noted is not None:
+        raise Signal(run.noted)
     duration_ms = (clock.monotonic() - started) * 1000
     if data.__class__ is ToolResult:
         return data.replace(tool_call_id=call.id, duration_ms=duration_ms)  # type: ignore[no-any-return]  # a ToolResult
@@ -336,7 +341,8 @@ async def _execute(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, A
 async def _invoke(tool: Tool, typed: dict[str, Any]) -> Any:
     if tool.is_async:
         return await tool.function(**typed)
-    return await asyncio.to_thread(tool.function, **typed)
+    data = await asyncio.to_thread(tool.function, **typed)
+    return await data if isawaitable(data) else data
 
 
 def _failed(call: ToolCall, text: str, seconds: float) -> ToolResult:

@@ -95,6 +95,10 @@ class Model(Protocol):
 FINISH_REASONS = frozenset(get_args(FinishReason))
 
 
+UNNAMED = "unnamed"
+"""The name of a call that came without one: providers refuse an empty name when it is sent back."""
+
+
 class PendingCall:
     """A tool call while its pieces come in; `id` is final from the start, `name` once it is not empty."""
 
@@ -235,7 +239,7 @@ def _as_part(item: "list[str] | _Reasoning | PendingCall | ProviderPart") -> Par
     if item.__class__ is _Reasoning:
         return ReasoningPart("".join(item.pieces), item.signature)
     if item.__class__ is PendingCall:
-        return ToolCall(item.id, item.name, clean("".join(item.args)))  # type: ignore[arg-type]  # as JSON text
+        return ToolCall(item.id, item.name or UNNAMED, clean("".join(item.args)))  # type: ignore[arg-type]  # as JSON text
     return item  # type: ignore[return-value]  # a ProviderPart
 
 
