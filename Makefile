@@ -17,7 +17,7 @@ help:
 	@echo "make check        formatting, lint, types, package, tests and the examples in the docs"
 	@echo "make format       format the code and mend what can be mended by itself"
 	@echo "make bench        measure against a hand-written floor"
-	@echo "make bench-peers  measure against other libraries, in virtual environments of their own"
+	@echo "make bench-peers  measure against other libraries too, and write docs/benchmarks.md"
 	@echo "make constraints  write constraints.txt anew from the newest packages"
 	@echo "make clean        remove what the other targets made"
 
@@ -72,7 +72,7 @@ bench: $(READY)
 	@$(BIN)/python -m bench
 
 bench-peers: $(READY)
-	@$(BIN)/python -m bench --peers
+	@$(BIN)/python -m bench --peers --write
 
 clean:
 	rm -rf .venv build dist bench/.venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis

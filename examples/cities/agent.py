@@ -99,7 +99,7 @@ class Timing(Middleware):
 
 
 def in_words(figure: re.Match[str]) -> str:
-    """Return a figure as people say it: 522,000 as 522 thousand, 3,755,000 as 3.76 million."""
+    """Return a figure as people say it: 522,000 as 522 thousand, 3,281,000 as 3.28 million."""
     number = int(figure[0].replace(",", ""))
     return f"{number / 1_000_000:.2f} million" if number >= 1_000_000 else f"{round(number / 1000)} thousand"
 
