@@ -13,18 +13,26 @@ from interpose.messages import Message
 from interpose.result import RunResult
 
 
-async def show_run(agent: Agent[Any], prompt: str | Sequence[Message], screen: Screen, **options: Any) -> RunResult:
-    """Run the agent, write its events to *screen* as they come, then the summary."""
-    summary = Summary()
-    async with agent.stream(prompt, **options) as run:
+async def show_run(
+    agent: Agent[Any],
+    prompt: str | Sequence[Message],
+    screen: Screen,
+    *,
+    summary: Summary | None = None,
+    thread_id: str | None = None,
+) -> RunResult:
+    """Run the agent, write its events to *screen* as they come, then the *summary*, if one is wanted."""
+    async with agent.stream(prompt, thread_id=thread_id) as run:
         async for event in run:
-            summary.note(event)
             screen.show(event)
+            if summary is not None:
+                summary.note(event)
         result = await run.result()
     screen.end_line()
     for question in result.interrupts:
         screen.line(f"paused: {question.message or question.reason}", NOTE)
-    screen.summary(summary.rows(result))
+    if summary is not None:
+        screen.summary(summary.rows(result))
     return result
 
 
@@ -52,6 +60,6 @@ def run_prompts(agent: Agent[Any], prompts: Sequence[str], screen: Screen, *, as
                 else:
                     if len(prompts) > 1:
                         screen.line(f"> {prompt}", "bold")
-                    await show_run(agent, prompt, screen)
+                    await show_run(agent, prompt, screen, summary=Summary())
 
     asyncio.run(all_runs())

@@ -103,7 +103,7 @@ class Screen:
             EOFError: there is none.
         """
         self.end_line()
-        return self._out.input(Text("> ", "bold"))
+        return input("> ")  # not through rich: line editing has to know where the line begins
 
     def _stream(self, text: str, style: str) -> None:
         if not text:
