@@ -32,6 +32,7 @@ Debug = Annotated[bool, Parameter(negative=(), help="Show the traceback of what 
 def run(
     target: Target,
     prompt: Annotated[str, Parameter(help="What to ask.")],
+    /,
     *more: Annotated[str, Parameter(help="Further prompts, each a run of its own.")],
     json: Annotated[bool, Parameter(negative=(), help="Print one event a line, as AG-UI JSON.")] = False,
     quiet: Annotated[bool, Parameter(negative=(), alias="-q", help="Print the answer alone.")] = False,
@@ -43,7 +44,7 @@ def run(
 
 
 @app.command
-def chat(target: Target, *, debug: Debug = False) -> int:
+def chat(target: Target, /, *, debug: Debug = False) -> int:
     """Talk to the agent. Ctrl-C cancels an answer and keeps the chat, Ctrl-D leaves."""
     screen = Screen()
 
@@ -56,7 +57,7 @@ def chat(target: Target, *, debug: Debug = False) -> int:
 
 
 @app.command
-def explain(target: Target, *, debug: Debug = False) -> int:
+def explain(target: Target, /, *, debug: Debug = False) -> int:
     """Print, seam by seam, which middleware acts in which order."""
     screen = Screen()
     return _guarded(screen, debug, lambda: screen.plain(str(load_agent(target).explain())))
