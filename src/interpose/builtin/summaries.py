@@ -42,10 +42,19 @@ def extractive(
     used = 0
     for line in reversed(lines):
         used += count_tokens(line + "\n")
-        if used > max_tokens and chosen:
+        if used > max_tokens:
             break
         chosen.append(line)
+    if not chosen and lines:
+        chosen.append(_cut(lines[-1], max_tokens, count_tokens))
     return "\n".join(reversed(chosen))
+
+
+def _cut(line: str, max_tokens: int, count_tokens: CountTokens) -> str:
+    """Return the beginning of *line* that fits in *max_tokens*."""
+    while len(line) > 1 and (size := count_tokens(line)) > max_tokens:
+        line = line[: min(len(line) * max_tokens // size, len(line) - 1)]
+    return line
 
 
 def _is_summary(message: Message) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("interpose")
 
-HEADING = "Summary of the conversation so far:\n"
+HEADING = "Summary so far:\n"
 OFFLOAD_TIMEOUT_S = 2.0
 EXTRACT_RATIO = 0.25
 MAX_EXTRACT_TOKENS = 2000
@@ -72,9 +72,8 @@ class Summarization(Middleware[Any]):
         self._keep_messages = keep_messages
         self._backend = backend
         self._on_summarized = on_summarized
-        budget = min(int(max_input_tokens * EXTRACT_RATIO), MAX_EXTRACT_TOKENS)
-        extract = partial(extractive, max_tokens=budget, count_tokens=self._count_tokens)
-        self._summarize: Summarize = extract if summarize is extractive else summarize
+        self._max_extract_tokens = min(int(max_input_tokens * EXTRACT_RATIO), MAX_EXTRACT_TOKENS)
+        self._summarize = summarize
 
     async def before_model_call(self, ctx: "RunContext[Any]", request: "ModelRequest") -> "ModelRequest | None":
         """Put the former summary in its place, and make a new one if the request is still too long."""
@@ -109,11 +108,12 @@ class Summarization(Middleware[Any]):
         removed = [place for place in range(leading(messages), len(messages)) if place not in kept | covered]
         if not removed:
             return None
+        gone = covered.union(removed)
+        room = size - tally.request(request.with_messages(without(messages, gone))) - self._count_tokens(HEADING) - 1
         old = [SystemMessage(former.text, metadata={"summary": True})] if former else []
-        text = await self._summary_of(ctx, (*old, *[messages[place] for place in removed]))
+        text = await self._summary_of(ctx, (*old, *[messages[place] for place in removed]), room)
         if text is None:
             return None
-        gone = covered.union(removed)
         last = max(gone)
         left_out = tuple([messages[place].id for place in range(leading(messages), last) if place not in gone])
         summary = _Summary(text, messages[last].id, left_out)
@@ -129,9 +129,14 @@ class Summarization(Middleware[Any]):
             ctx.defer(self._offload(ctx, self._backend, messages))
         return changed, now
 
-    async def _summary_of(self, ctx: "RunContext[Any]", messages: Sequence[Message]) -> str | None:
+    async def _summary_of(self, ctx: "RunContext[Any]", messages: Sequence[Message], room: int) -> str | None:
+        """Return the summary, an extract in no more than *room* tokens; None if there is none to use."""
+        summarize = self._summarize
+        if summarize is extractive:
+            budget = max(min(self._max_extract_tokens, room), 1)
+            summarize = partial(extractive, max_tokens=budget, count_tokens=self._count_tokens)
         try:
-            text = self._summarize(ctx, messages)
+            text = summarize(ctx, messages)
             if isawaitable(text):
                 text = await text
             summary = text.strip()
