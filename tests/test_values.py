@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interpose.errors import ProviderError
+from interpose.inputs import as_messages
 from interpose.messages import (
     AssistantMessage,
     AudioPart,
@@ -24,7 +25,6 @@ from interpose.messages import (
     ToolMessage,
     ToolResult,
     UserMessage,
-    as_messages,
 )
 from interpose.models.base import (
     Finish,

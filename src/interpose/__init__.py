@@ -61,6 +61,7 @@ from interpose.info import (
     StepInfo,
     ToolPhaseInfo,
 )
+from interpose.inputs import as_messages
 from interpose.interrupts import (
     Approved,
     Cancelled,
@@ -85,7 +86,6 @@ from interpose.messages import (
     ToolMessage,
     ToolResult,
     UserMessage,
-    as_messages,
 )
 from interpose.middleware import (
     Middleware,
@@ -133,7 +133,7 @@ from interpose.models.base import (
     fold,
     unfold,
 )
-from interpose.outcomes import Abort, DROP, End, Pause, Retry, Skip
+from interpose.outcomes import DROP, Abort, End, Pause, Retry, Skip
 from interpose.request import ModelRequest, ModelResponse, ModelSettings, Step, Usage
 from interpose.result import RunResult, RunStream
 from interpose.tools import Tool, tool

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import inspect
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
@@ -17,7 +16,7 @@ from interpose._engine.explain import Explanation, explain
 from interpose._engine.life import live
 from interpose._engine.nested import agent_tool
 from interpose._engine.opening import Openings
-from interpose._engine.plan import Plan, agent_layer, as_middleware, is_factory
+from interpose._engine.plan import Plan, agent_layer, as_list, as_middleware, is_factory
 from interpose._engine.run import Run, has_own_generate
 from interpose.clock import REAL_CLOCK, Clock
 from interpose.errors import ConfigurationError
@@ -92,7 +91,7 @@ class Agent(Generic[ContextT]):
         if is_factory(middleware):
             self._factory = middleware
         else:
-            self._middleware = [as_middleware(one) for one in _listed(middleware)]
+            self._middleware = [as_middleware(one) for one in as_list(middleware)]
         self._begin_life()
         self._build()
 
@@ -106,10 +105,7 @@ class Agent(Generic[ContextT]):
 
     def _build(self) -> None:
         """Lower middleware, tools and output into what runs need; all checks of assembly are here."""
-        self._plan = Plan(self._middleware, self.own_tools)
-        layer = agent_layer(self.before_tool, self.after_tool)
-        if layer is not None:
-            self._plan.tool_layers = (layer, *self._plan.tool_layers)
+        self._plan = Plan(self._middleware, self.own_tools, agent_layer(self.before_tool, self.after_tool))
         self._output = OutputType(self.output) if self.output is not None else None
         profile = getattr(self.model, "profile", None)
         self._generates = has_own_generate(self.model)
@@ -146,7 +142,7 @@ class Agent(Generic[ContextT]):
         for name, value in changes.items():
             if name == "middleware":
                 new._factory = value if is_factory(value) else None
-                new._middleware = [] if is_factory(value) else [as_middleware(one) for one in _listed(value)]
+                new._middleware = [] if is_factory(value) else [as_middleware(one) for one in as_list(value)]
             elif name == "model":
                 new.model = _model(value)
             elif name in ("settings", "limits", "clock"):
@@ -332,7 +328,7 @@ class Agent(Generic[ContextT]):
             raise ConfigurationError("resume= takes the answers to a paused run, and this run was not paused")
         extra: Sequence[Any] = ()
         if middleware:
-            extra = [as_middleware(one) for one in _listed(middleware)]
+            extra = [as_middleware(one) for one in as_list(middleware)]
         return Run(
             agent,
             agent._plan,
@@ -372,7 +368,7 @@ class Agent(Generic[ContextT]):
         async with self._openings.turn():
             if self._factory is not None:
                 made = self._factory
-                self._middleware = [as_middleware(one) for one in _listed(await made())]
+                self._middleware = [as_middleware(one) for one in as_list(await made())]
                 self._build()
                 self._factory = None
             await self._openings.open_all(self._plan.middleware, self)
@@ -409,9 +405,3 @@ def _model(given: Any) -> Model:
             f"model must be a Model or 'provider:model', got {given!r}; a Model has provider, name and stream(request)"
         )
     return given  # type: ignore[no-any-return]  # it has what a Model has
-
-
-def _listed(given: Any) -> list[Any]:
-    if isinstance(given, Middleware) or not isinstance(given, Sequence):
-        raise ConfigurationError(f"middleware must be a list, a MiddlewareStack or an async factory, got {given!r}")
-    return list(given)

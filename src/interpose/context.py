@@ -77,8 +77,10 @@ class RunContext(Generic[ContextT]):
 
     @property
     def phase(self) -> str:
-        """Where the run is: `init`, `before_model`, `model_stream`, `after_model`, `before_tools`, `after_tools`,
-        or `structured_output`."""
+        """Where the run is.
+
+        `init`, `before_model`, `model_stream`, `after_model`, `before_tools`, `after_tools` or `structured_output`.
+        """
         return self._run.phase
 
     @property
@@ -89,7 +91,7 @@ class RunContext(Generic[ContextT]):
     @property
     def chunk_index(self) -> int:
         """How many events have entered `on_chunk` before this one."""
-        return max(self._run.pipe.index, 0)
+        return max(int(self._run.pipe.index), 0)
 
     @property
     def context(self) -> ContextT:
@@ -129,7 +131,7 @@ class RunContext(Generic[ContextT]):
     @property
     def accumulated_text(self) -> str:
         """The text of the open message so far, as it left `on_chunk`."""
-        return self._run.pipe.open_text()
+        return str(self._run.pipe.open_text())
 
     @property
     def streaming(self) -> bool:
@@ -191,7 +193,7 @@ class RunContext(Generic[ContextT]):
 
     async def enter(self, manager: AbstractAsyncContextManager[T]) -> T:
         """Enter *manager* and leave it after the terminal hook, last entered first."""
-        return await self._run.enter(manager)
+        return await self._run.enter(manager)  # type: ignore[no-any-return]  # what the manager gives
 
     def meta(self, **data: Any) -> None:
         """Write telemetry on the record node that is open now; nothing happens where nobody records."""
@@ -233,7 +235,7 @@ class RunContext(Generic[ContextT]):
 
         It has no tools and no output schema, unless a whole request is given.
         """
-        from interpose._engine.model_call import generate
+        from interpose._engine.own_call import generate
 
         return await generate(self._run, messages_or_request, model, instructions, settings, call_class)
 

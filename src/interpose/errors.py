@@ -34,7 +34,7 @@ class NextCalledTwice(InterposeError):
 
 
 class HistoryError(InterposeError):
-    """The messages to be sent would be refused by a provider: a call without its result, or a result without its call."""
+    """The messages to be sent would be refused: a call without its result, or a result without its call."""
 
 
 class ResumeError(InterposeError):

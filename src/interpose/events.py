@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import msgspec
 from msgspec import field
 
+from interpose.inputs import as_messages
 from interpose.messages import (
     AssistantMessage,
     AudioPart,
@@ -22,7 +23,6 @@ from interpose.messages import (
     ToolMessage,
     UserMessage,
     Value,
-    as_messages,
 )
 from interpose.text import to_json, to_jsonable
 

@@ -54,8 +54,11 @@ class Limits(Struct, frozen=True, kw_only=True):
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
                 raise ConfigurationError(f"Limits({name}={value!r}): expected a number above 0, or None for no limit")
+            if isinstance(value, float) and name in _COUNTS and not value.is_integer():
+                raise ConfigurationError(f"Limits({name}={value!r}): expected a whole number, or None for no limit")
         if self.on_exceeded not in get_args(OnExceeded):
             raise ConfigurationError(f"Limits(on_exceeded={self.on_exceeded!r}): expected 'stop' or 'raise'")
 
 
 _NUMBERS = tuple(name for name in Limits.__struct_fields__ if name not in ("budgets", "on_exceeded"))
+_COUNTS = ("max_steps", "max_model_calls", "max_tool_calls", "max_total_tokens", "tool_concurrency")

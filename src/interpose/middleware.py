@@ -145,8 +145,11 @@ class Middleware(Generic[ContextT]):
         """Look at the run before anything is sent, in order."""
 
     def wrap_run(self, ctx: RunContext[ContextT], call_next: RunNext) -> Maybe[RunResult | None]:
-        """Stand around the run; an onion. `call_next()` gives the result of every run that finishes in good order,
-        also ended early, cut by a limit with "stop", or paused; errors, aborts and cancellations pass through."""
+        """Stand around the run; an onion.
+
+        `call_next()` gives the result of every run that finishes in good order, also ended early, cut by a limit with
+        "stop", or paused; errors, aborts and cancellations pass through. Returning nothing keeps that result.
+        """
 
     # A step; phases `before_model`, `model_stream`, `after_model`.
 
@@ -175,9 +178,7 @@ class Middleware(Generic[ContextT]):
         """Stand around the model call; an onion whose outermost layer is listed first. Must return a response."""
         return call_next(request)
 
-    def on_chunk(
-        self, ctx: RunContext[ContextT], event: Event
-    ) -> Maybe[Event | Sequence[Event] | Drop | None]:
+    def on_chunk(self, ctx: RunContext[ContextT], event: Event) -> Maybe[Event | Sequence[Event] | Drop | None]:
         """See, change, expand or `DROP` each event of the run, in order; piped.
 
         What is dropped, later middleware do not see. Text and reasoning are remembered as they leave this hook.
@@ -197,20 +198,22 @@ class Middleware(Generic[ContextT]):
     def before_tool_call(
         self, ctx: RunContext[ContextT], call: ToolCall
     ) -> Maybe[ToolCall | ToolResult | Skip | Pause | End | Abort | None]:
-        """Change the call, or answer it unexecuted with a `ToolResult` or `Skip(result)`. To refuse in a way that the
-        model can work around, return `call.refuse(text)`; an exception ends the run."""
+        """Change the call, or answer it unexecuted with a `ToolResult` or `Skip(result)`.
 
-    def wrap_tool_call(
-        self, ctx: RunContext[ContextT], call: ToolCall, call_next: ToolNext
-    ) -> Maybe[ToolResult | Any]:
+        To refuse in a way that the model can work around, return `call.refuse(text)`; an exception ends the run.
+        """
+
+    def wrap_tool_call(self, ctx: RunContext[ContextT], call: ToolCall, call_next: ToolNext) -> Maybe[ToolResult | Any]:
         """Stand around a tool call; an onion. Must return a result, or a plain value that becomes one."""
         return call_next(call)
 
     def after_tool_call(
         self, ctx: RunContext[ContextT], call: ToolCall, result: ToolResult
     ) -> Maybe[ToolResult | End | Abort | None]:
-        """Judge or change the result; runs from the innermost layer to the outermost, also for calls that were
-        answered unexecuted further in."""
+        """Judge or change the result; runs from the innermost layer to the outermost.
+
+        Also for calls that were answered unexecuted further in.
+        """
 
     def on_tool_phase_complete(self, ctx: RunContext[ContextT], info: ToolPhaseInfo) -> Maybe[None]:
         """Learn that all calls of the step are settled, in order."""
@@ -220,9 +223,7 @@ class Middleware(Generic[ContextT]):
 
     # The end.
 
-    def on_structured_output_config(
-        self, ctx: RunContext[ContextT], config: RunConfig
-    ) -> Maybe[RunConfig | None]:
+    def on_structured_output_config(self, ctx: RunContext[ContextT], config: RunConfig) -> Maybe[RunConfig | None]:
         """Change the call for structured output, with its `output_schema`; piped, before `on_config`."""
 
     def on_finish(self, ctx: RunContext[ContextT], info: FinishInfo) -> Maybe[None]:

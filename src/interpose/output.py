@@ -10,8 +10,10 @@ from interpose.text import to_json
 
 
 class OutputType:
-    """What `Agent(output=…)` asks for: a dataclass, `TypedDict`, msgspec struct, pydantic model, any type that msgspec
-    understands, or a JSON schema as a dict, whose values come as plain dicts and lists.
+    """What `Agent(output=…)` asks for.
+
+    A dataclass, `TypedDict`, msgspec struct, pydantic model, any type that msgspec understands, or a JSON schema as a
+    dict, whose values come as plain dicts and lists.
 
     Raises:
         ConfigurationError: no JSON schema can be made of it.

@@ -1,0 +1,1 @@
+"""The engine: one file a station of a run. Nothing here is public."""

@@ -1,5 +1,7 @@
 """Where events wait for their reader: a bounded buffer for a run that is read, a log for one that an agent owns."""
 
+from __future__ import annotations
+
 import asyncio
 from collections import deque
 from typing import Any
@@ -12,7 +14,7 @@ BUFFER_SIZE = 64
 """How many events a run may be ahead of its reader."""
 
 
-def _wake(waiter: "asyncio.Future[None] | None") -> None:
+def _wake(waiter: asyncio.Future[None] | None) -> None:
     if waiter is not None and not waiter.done():
         waiter.set_result(None)
 

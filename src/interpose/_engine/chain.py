@@ -5,12 +5,14 @@ A middleware's share of a seam is one layer, `before → wrap(… inner layers �
 which the layer outside got in.
 """
 
+from __future__ import annotations
+
 import asyncio
 from asyncio import CancelledError, current_task
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from inspect import isawaitable
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from interpose._engine.signals import Note, Rank, Signal
 from interpose.errors import HookError, InterposeError, NextCalledTwice
@@ -35,7 +37,7 @@ class Layer:
     __slots__ = ("after", "before", "enter", "middleware", "name", "wrap")
 
     def __init__(
-        self, name: str, middleware: "Middleware[Any]", before: "Hook | None", wrap: "Hook | None", after: "Hook | None"
+        self, name: str, middleware: Middleware[Any], before: Hook | None, wrap: Hook | None, after: Hook | None
     ) -> None:
         self.name = name
         self.middleware = middleware
@@ -51,11 +53,11 @@ class Call:
     seam = ""
     takes: type | None = None
     gives: type = object
-    steers: dict[str, tuple[type, ...]] = {}
+    steers: ClassVar[Mapping[str, tuple[type, ...]]] = {}
 
     __slots__ = ("answered", "core", "ctx", "layers", "noted", "retries", "run", "task", "values")
 
-    def __init__(self, run: "Run", ctx: Any, layers: tuple[Layer, ...], core: Entry) -> None:
+    def __init__(self, run: Run, ctx: Any, layers: tuple[Layer, ...], core: Entry) -> None:
         self.run = run
         self.ctx = ctx
         self.layers = layers
@@ -75,7 +77,7 @@ class Call:
         noted, own = self.run.noted, self.noted
         return own if noted is None or (own is not None and own.rank > noted.rank) else noted
 
-    def made(self, layer: Layer, result: Any) -> Any:
+    def made(self, layer: Layer, result: Any) -> Any:  # noqa: ARG002  # for seams that mark it
         """Return *result*, which *layer* made up, marked as such where the seam has a mark."""
         return result
 
@@ -87,11 +89,15 @@ class Call:
         """
         raise wrong(layer, hook, value, self.gives.__name__)
 
-    def changed(self, layer: Layer, hook: str, before: Any, after: Any) -> Any:
+    def changed(self, layer: Layer, hook: str, before: Any, after: Any) -> Any:  # noqa: ARG002  # for seams that check
         """Return a value that a before-hook put in place of another, checked."""
         return after
 
-    def retry_value(self, value: Any, result: Any, feedback: str) -> Any:
+    def again_value(self, value: Any) -> Any:
+        """Return the value of a further attempt."""
+        return value
+
+    def retry_value(self, value: Any, result: Any, feedback: str) -> Any:  # noqa: ARG002  # for seams that retry
         """Return the value of another attempt after *result* was rejected."""
         return value
 
@@ -128,13 +134,13 @@ class Next:
 
     def again(self, value: Any = None) -> Coroutine[Any, Any, Any]:
         """Call what is inside, any number of times, also first."""
-        return _entry(self.call, self.index)(self.call, self.index, value, self)
+        return _entry(self.call, self.index)(self.call, self.index, self.call.again_value(value), self)
 
     def then(self, value: Any, callback: Callable[[Any], Any]) -> Coroutine[Any, Any, Any]:
         """Call what is inside, and *callback* with what comes back; what the callback returns is ignored."""
         return _then(self(value), callback)
 
-    def enter_task(self) -> "asyncio.Task[Any] | None":
+    def enter_task(self) -> asyncio.Task[Any] | None:
         """Note that what is inside runs in the current task; return it if it is not the seam's own.
 
         Called where the layer's coroutine is not running, so that this was not awaited by it directly.
@@ -205,7 +211,7 @@ async def enter_wrap(call: Call, index: int, value: Any, via: Next | None) -> An
             result = await result
     except BaseException as error:
         held = await close_next(call, call_next, error)
-        if held is error:
+        if held is None or held is error:
             raise
         raise held from None
     finally:
@@ -340,7 +346,9 @@ def steer(call: Call, layer: Layer, hook: str, outcome: Any, values: str) -> Non
 
 def wrong(layer: Any, hook: str, value: Any, expected: str) -> HookError:
     """Return the error of a hook that returned what its seam does not take; *layer* has a name."""
-    return HookError(f"{layer.name}.{hook} returned {type(value).__name__} ({value!r:.80}); expected {expected} or nothing")
+    return HookError(
+        f"{layer.name}.{hook} returned {type(value).__name__} ({value!r:.80}); expected {expected} or nothing"
+    )
 
 
 def what_holds(call: Call, error: BaseException) -> BaseException:

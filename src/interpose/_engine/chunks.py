@@ -1,5 +1,7 @@
 """The chunk pipeline: every event of a run goes through `on_chunk` here, and what is remembered is what leaves it."""
 
+from __future__ import annotations
+
 import asyncio
 import threading
 from collections.abc import Sequence
@@ -37,9 +39,22 @@ WATCHED_ONLY = (RunStartedEvent, RunFinishedEvent, RunErrorEvent, StepStartedEve
 class Pipe:
     """The way of a run's events: through the hooks, then to those held back or to the reader's buffer."""
 
-    __slots__ = ("active", "buffer", "busy", "dropped_at", "emitted", "held", "hooks", "index", "narrator", "pairs", "run", "waiters")
+    __slots__ = (
+        "active",
+        "buffer",
+        "busy",
+        "dropped_at",
+        "emitted",
+        "held",
+        "hooks",
+        "index",
+        "narrator",
+        "pairs",
+        "run",
+        "waiters",
+    )
 
-    def __init__(self, run: "Run") -> None:
+    def __init__(self, run: Run) -> None:
         self.run = run
         self.hooks: tuple[Hook, ...] = run.plan.on_chunk
         self.pairs = tuple([(hook.call, hook.is_async) for hook in self.hooks])
@@ -84,6 +99,12 @@ class Pipe:
             await self.flush()
         for one in await self.through(event):
             self.put(one)
+        if event.__class__ is StepStartedEvent:
+            self.run.open_step = event.step_name
+        elif event.__class__ is StepFinishedEvent:
+            self.run.open_step = None
+        elif event.__class__ is RunStartedEvent:
+            self.run.said_started = True
         await self.room()
 
     async def through(self, event: Event, stop: int | None = None) -> list[Event]:
@@ -204,7 +225,7 @@ class IdlePipe:
 IDLE: Any = IdlePipe()
 
 
-def accept(hook: "Hook", event: Event, said: Any) -> Sequence[Event]:
+def accept(hook: Hook, event: Event, said: Any) -> Sequence[Event]:
     """Return what *hook* made of *event* as a list.
 
     Raises:
@@ -224,7 +245,7 @@ def accept(hook: "Hook", event: Event, said: Any) -> Sequence[Event]:
 class _Named:
     __slots__ = ("name",)
 
-    def __init__(self, hook: "Hook") -> None:
+    def __init__(self, hook: Hook) -> None:
         self.name = name_of(hook.middleware)
 
 

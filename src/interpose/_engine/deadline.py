@@ -1,5 +1,7 @@
 """Deadlines: a time limit on one piece of work, by the agent's clock, that is told apart from a cancellation."""
 
+from __future__ import annotations
+
 from asyncio import CancelledError, Task, current_task
 from types import TracebackType
 
@@ -30,7 +32,7 @@ class Deadline:
             self.timer.cancel()
             self.timer = self.clock.call_later(self.seconds, self._ring)
 
-    def __enter__(self) -> "Deadline":
+    def __enter__(self) -> Deadline:
         if self.seconds is not None:
             self.task = current_task()
             self.before = self.task.cancelling() if self.task is not None else 0

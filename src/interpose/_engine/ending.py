@@ -1,12 +1,15 @@
 """How a run ends: in good order, failed, or aborted; then exactly one terminal hook, and nothing left behind."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from asyncio import CancelledError, current_task
 from typing import TYPE_CHECKING, Any
 
-from interpose._engine.model_call import clean_pieces
+from interpose._engine.interrupts import question
 from interpose._engine.plan import Hook, call_hook, name_of
+from interpose._engine.provider_call import clean_pieces
 from interpose._engine.signals import LimitHit, Note, Rank, Signal
 from interpose._engine.step import tell_results
 from interpose.errors import InterposeError, LimitExceeded, RunAborted
@@ -42,7 +45,7 @@ async def absorb_cancel() -> None:
             task.uncancel()
 
 
-async def settle_finished(run: "Run", reason: str) -> RunResult:
+async def settle_finished(run: Run, reason: str) -> RunResult:
     """Return the result of a run that came to its end."""
     result = result_of(run, reason)
     if run.agent.store is not None:
@@ -50,7 +53,7 @@ async def settle_finished(run: "Run", reason: str) -> RunResult:
     return result
 
 
-async def settle_gracefully(run: "Run", note: Note) -> RunResult:
+async def settle_gracefully(run: Run, note: Note) -> RunResult:
     """Return the result of a run that was ended in good order, every call answered unless the run is paused on it."""
     status: Any = "finished"
     value = note.value
@@ -72,14 +75,14 @@ async def settle_gracefully(run: "Run", note: Note) -> RunResult:
     return result
 
 
-def pause(run: "Run", value: Pause) -> tuple[Any, ...]:
+def pause(run: Run, value: Pause) -> tuple[Any, ...]:
     """Return what the paused run waits on."""
     if not run.asked:
-        run.asked.append(run.question(value.reason, value.value))
+        run.asked.append(question(run, value.reason, value.value))
     return tuple(run.asked)
 
 
-async def keep_answer(run: "Run", cut: str | None) -> None:
+async def keep_answer(run: Run, cut: str | None) -> None:
     """Keep the model's answer of a step that was left before it was settled; of one that was *cut*, the text said."""
     call = run.model_call
     if run.settling is not None or call is None:
@@ -98,7 +101,7 @@ async def keep_answer(run: "Run", cut: str | None) -> None:
         run.finish_step(())
 
 
-def partial_message(run: "Run") -> AssistantMessage | None:
+def partial_message(run: Run) -> AssistantMessage | None:
     """Return what was said of an answer that was cut, without its calls; None where nothing was."""
     assembly = run.partial_assembly
     if assembly is None:
@@ -110,7 +113,7 @@ def partial_message(run: "Run") -> AssistantMessage | None:
     return message.replace(tool_calls=()) if message.tool_calls else message
 
 
-async def answer_calls(run: "Run", *, tell: bool) -> None:
+async def answer_calls(run: Run, *, tell: bool) -> None:
     """Answer the calls that are open: with what they came to, or with an error result."""
     open_calls = run.history.open
     if not open_calls:
@@ -130,7 +133,7 @@ async def answer_calls(run: "Run", *, tell: bool) -> None:
     run.finish_step(tuple(results))
 
 
-async def say_last(run: "Run", text: str) -> None:
+async def say_last(run: Run, text: str) -> None:
     """Make *text* the last assistant message of the run, and tell it."""
     message = AssistantMessage(text)
     if run.pipe.active:
@@ -143,16 +146,15 @@ async def say_last(run: "Run", text: str) -> None:
     run.end_text = message.text
 
 
-async def close_step(run: "Run") -> None:
+async def close_step(run: Run) -> None:
     """Close the step that is open."""
     if run.open_step is not None:
-        name, run.open_step = run.open_step, None
-        await run.pipe.send(StepFinishedEvent(name))
+        await run.pipe.send(StepFinishedEvent(run.open_step))
     if run.record is not None and len(run.record.stack) > 1:
         await run.record.pop(run.record.stack[1])
 
 
-def result_of(run: "Run", reason: str, status: Any = "finished", interrupts: tuple[Any, ...] = ()) -> RunResult:
+def result_of(run: Run, reason: str, status: Any = "finished", interrupts: tuple[Any, ...] = ()) -> RunResult:
     """Return the result of what was done."""
     messages = run.history.messages
     if run.end_text is not None:
@@ -178,7 +180,7 @@ def result_of(run: "Run", reason: str, status: Any = "finished", interrupts: tup
     )
 
 
-async def commit(run: "Run") -> None:
+async def commit(run: Run) -> None:
     """Append what is new to the stored thread, if there is a store."""
     store = run.agent.store
     if store is not None and not run.committed:
@@ -188,16 +190,16 @@ async def commit(run: "Run") -> None:
             await store.commit(run.thread_id, run.run_id, new)
 
 
-async def end(run: "Run", result: RunResult | None, failure: BaseException | None) -> None:
+async def end(run: Run, result: RunResult | None, failure: BaseException | None) -> None:
     """End *run*: the last event, one terminal hook, deferred work, the record."""
     if run.duration_timer is not None:
         run.duration_timer.cancel()
     if result is not None and run.noted is None and run.pipe.active:
         try:
             await send_finished(run, result)
-        except BaseException as error:
-            failure = error
-    kind, error = verdict(run, result, failure)
+        except BaseException as unsent:
+            failure = unsent
+    kind, error = verdict(run, failure)
     run.closing = True
     if kind is not None:
         await absorb_cancel()
@@ -206,10 +208,8 @@ async def end(run: "Run", result: RunResult | None, failure: BaseException | Non
     else:
         run.result = result
     await terminal_hooks(run, kind, error, result)
-    if run._deferred:
-        await finish_deferred(run)
-    if run.stack is not None:
-        await leave_stack(run)
+    if run.beside is not None:
+        await run.beside.finish(TERMINAL_S)
     if run.record is not None:
         shown = error if kind is not None else None
         await run.record.pop(run.run_node, result, shown)
@@ -217,7 +217,7 @@ async def end(run: "Run", result: RunResult | None, failure: BaseException | Non
         await close_middleware(one)
 
 
-async def send_finished(run: "Run", result: RunResult) -> None:
+async def send_finished(run: Run, result: RunResult) -> None:
     """Send `RUN_FINISHED` and wait until a reader has taken it."""
     if run.pipe.emitted:
         await run.pipe.flush()
@@ -230,7 +230,7 @@ async def send_finished(run: "Run", result: RunResult) -> None:
         await run.buffer.last_taken()
 
 
-def usage_on_wire(run: "Run", usage: Usage) -> Any:
+def usage_on_wire(run: Run, usage: Usage) -> Any:
     """Return *usage* as AG-UI's list, or None where nothing is known."""
     told = {
         "inputTokens": usage.input_tokens,
@@ -244,9 +244,7 @@ def usage_on_wire(run: "Run", usage: Usage) -> Any:
     return ({"provider": run.names[0], "model": run.names[1], **known},) if known else None
 
 
-def verdict(
-    run: "Run", result: RunResult | None, failure: BaseException | None
-) -> tuple[str | None, BaseException | None]:
+def verdict(run: Run, failure: BaseException | None) -> tuple[str | None, BaseException | None]:
     """Return how the run ended, `abort`, `error` or None for in good order, and what its caller is to get."""
     noted = run.noted
     if noted is None and isinstance(failure, CancelledError):
@@ -267,7 +265,7 @@ def verdict(
     return "error", failure
 
 
-async def close_failed(run: "Run", kind: str, error: BaseException | None) -> None:
+async def close_failed(run: Run, kind: str, error: BaseException | None) -> None:
     """Attach what was done to *error*, store it, and close the stream with `RUN_ERROR`."""
     if run.past_checks:
         await answer_calls(run, tell=False)
@@ -312,7 +310,7 @@ async def flush_open_message(narrator: Any) -> None:
         logger.exception("on_chunk failed while an open message was closed after a failure")
 
 
-async def terminal_hooks(run: "Run", kind: str | None, error: BaseException | None, result: RunResult | None) -> None:
+async def terminal_hooks(run: Run, kind: str | None, error: BaseException | None, result: RunResult | None) -> None:
     """Call the terminal hook of every middleware, last first."""
     name = {"abort": "on_abort", "error": "on_error"}.get(kind or "", "on_finish")
     hooks = run.plan.hooks[name]
@@ -342,28 +340,6 @@ async def terminal_hooks(run: "Run", kind: str | None, error: BaseException | No
     if failures and kind is None:
         many = len(failures) > 1
         run.failure = ExceptionGroup("several on_finish hooks failed", failures) if many else failures[0]
-
-
-async def finish_deferred(run: "Run") -> None:
-    """Wait for deferred work, and for what it defers; failures are logged."""
-    while tasks := run.deferred:
-        done, late = await asyncio.wait(tasks, timeout=TERMINAL_S)
-        for task in late:
-            task.cancel()
-            logger.error("deferred work of run %s took over %s s and was cancelled", run.run_id, TERMINAL_S)
-        if late:
-            await asyncio.wait(late, timeout=1)
-        for task in done:
-            if not task.cancelled() and (error := task.exception()) is not None:
-                logger.error("deferred work of run %s failed", run.run_id, exc_info=error)
-
-
-async def leave_stack(run: "Run") -> None:
-    """Leave what hooks entered; a failure is logged."""
-    try:
-        await run.stack.aclose()  # type: ignore[union-attr]  # it is there
-    except Exception:
-        logger.exception("leaving what run %s had entered failed", run.run_id)
 
 
 async def close_middleware(one: Any) -> None:

@@ -1,5 +1,7 @@
 """What `agent.explain()` says: the resolved order, seam by seam."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 from interpose._engine.model_call import MODEL_SEAM
@@ -55,7 +57,7 @@ class Explanation(Value, frozen=True, kw_only=True):
         return "\n".join(lines)
 
 
-def explain(agent: "Agent[Any]", plan: Plan) -> Explanation:
+def explain(agent: Agent[Any], plan: Plan) -> Explanation:
     """Return who acts where in the runs of *agent*."""
     hooks = {}
     for name in HOOKS:

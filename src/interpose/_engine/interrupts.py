@@ -1,5 +1,7 @@
 """Pausing: what is asked at the four boundaries, and of a tool call before it runs."""
 
+from __future__ import annotations
+
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 APPROVAL = "tool_approval"
 
 
-def question(run: "Run", reason: str, value: Any, call: ToolCall | None = None, message: str = "") -> OpenInterrupt:
+def question(run: Run, reason: str, value: Any, call: ToolCall | None = None, message: str = "") -> OpenInterrupt:
     """Return a question of this step; its id stays the same when the step is played again."""
     about = call.id if call is not None else run.phase
     return OpenInterrupt(
@@ -26,7 +28,7 @@ def question(run: "Run", reason: str, value: Any, call: ToolCall | None = None, 
     )
 
 
-async def boundary(run: "Run", batch: list[OpenInterrupt]) -> None:
+async def boundary(run: Run, batch: list[OpenInterrupt]) -> None:
     """Collect what middleware asks at this boundary; with *batch*, which was asked already, it is one batch.
 
     Raises:
@@ -38,7 +40,9 @@ async def boundary(run: "Run", batch: list[OpenInterrupt]) -> None:
         if asked is None:
             continue
         if not isinstance(asked, list | tuple):
-            raise HookError(f"{hook!r} returned {type(asked).__name__}; expected a list of interrupt requests, or nothing")
+            raise HookError(
+                f"{hook!r} returned {type(asked).__name__}; expected a list of interrupt requests, or nothing"
+            )
         batch.extend([_checked(run, hook, one) for one in asked])
     if batch:
         run.asked.extend(batch)
@@ -46,7 +50,7 @@ async def boundary(run: "Run", batch: list[OpenInterrupt]) -> None:
         raise Signal(run.noted)  # type: ignore[arg-type]  # just noted
 
 
-def _checked(run: "Run", hook: Hook, request: Any) -> OpenInterrupt:
+def _checked(run: Run, hook: Hook, request: Any) -> OpenInterrupt:
     if not isinstance(request, InterruptRequest):
         got = type(request).__name__
         raise HookError(f"{hook!r} asked with {got}; expected what `Interrupt.request(...)` gives")
@@ -64,7 +68,7 @@ def _checked(run: "Run", hook: Hook, request: Any) -> OpenInterrupt:
     )
 
 
-async def approved(run: "Run", one: "ToolPass", tool: "Tool", call: ToolCall) -> bool:
+async def approved(run: Run, one: ToolPass, tool: Tool, call: ToolCall) -> bool:
     """Whether *call* may run now; where a person is to be asked first, the question is put on *one*."""
     wanted: Any = tool.approval
     if callable(wanted):

@@ -3,6 +3,8 @@
 A history is legal if, after each assistant message with calls, the very next messages answer each of them once.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 
 from interpose.errors import HistoryError
@@ -27,6 +29,8 @@ class History:
         """Append *messages*."""
         self.messages = (*self.messages, *messages) if self.messages else tuple(messages)
         waiting = self.open
+        if not waiting and not any([m.tool_calls or m.__class__ is ToolMessage for m in messages]):
+            return
         for message in messages:
             kind = message.__class__
             if kind is ToolMessage:

@@ -1,17 +1,22 @@
 """The life of a run, from its set-up to the event that ends it, in order."""
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from interpose._engine.chain import Call, Layer, Next, check_entry, compose, steer, wrong
+from interpose._engine.config import configure_run
 from interpose._engine.ending import absorb_cancel, end, settle_finished, settle_gracefully
 from interpose._engine.output import finish_output
 from interpose._engine.plan import Hook, call_hook, name_of
 from interpose._engine.record import Record
 from interpose._engine.signals import Note, Rank, Signal
 from interpose._engine.step import answer_open_calls, loop, tell_results
-from interpose.errors import CapabilityError, ConfigurationError, HookError
+from interpose.errors import CapabilityError, ConfigurationError
 from interpose.events import RunStartedEvent
-from interpose.messages import AssistantMessage, as_messages
+from interpose.inputs import as_messages
+from interpose.messages import AssistantMessage
 from interpose.outcomes import Abort, End, Pause
 from interpose.result import RunResult
 
@@ -21,7 +26,7 @@ if TYPE_CHECKING:
 NOT_ISSUED = "not executed: this call was not issued by this run"
 
 
-async def live(run: "Run") -> None:
+async def live(run: Run) -> None:
     """Live through *run*, whatever happens; its callers wait for `Run.finished`."""
     result: RunResult | None = None
     failure: BaseException | None = None
@@ -42,7 +47,7 @@ async def live(run: "Run") -> None:
         run.finished()
 
 
-async def work(run: "Run") -> RunResult:
+async def work(run: Run) -> RunResult:
     """Do the work of a run, and return its result."""
     plan = run.plan
     if run.limits.max_duration_s is not None:
@@ -60,14 +65,11 @@ async def work(run: "Run") -> RunResult:
         await configure_run(run)
     early = await ask_on_start(run)
     if run.pipe.active:
-        run.said_started = True
         await run.pipe.send(RunStartedEvent(run.thread_id, run.run_id, run.parent_run_id))
         if added:
             await tell_results(run, added)
     if plan.run_layers:
-        call = RunCall(run, run.ctx, plan.run_layers, core)
-        call.early = early
-        result = await compose(call, None)
+        result = await compose(RunCall(run, early), None)
     else:
         result = await body(run, early)
     return result  # type: ignore[no-any-return]  # the seam gives a RunResult
@@ -79,9 +81,13 @@ class RunCall(Call):
     seam = "run"
     takes = None
     gives = RunResult
-    steers = {"wrap_run": ()}
+    steers: ClassVar[Mapping[str, tuple[type, ...]]] = {"wrap_run": ()}
 
     __slots__ = ("early",)
+
+    def __init__(self, run: Run, early: Note | None) -> None:
+        super().__init__(run, run.ctx, run.plan.run_layers, core)
+        self.early = early
 
     def lift(self, layer: Layer, hook: str, value: Any) -> Any:
         """Refuse: what comes out of a run is a `RunResult`."""
@@ -99,7 +105,7 @@ async def core(call: Any, index: int, value: Any, via: Next | None) -> RunResult
             via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
 
 
-async def body(run: "Run", early: Note | None) -> RunResult:
+async def body(run: Run, early: Note | None) -> RunResult:
     """Take the steps and return the result; what ends them early in good order is settled here."""
     try:
         if early is not None:
@@ -119,14 +125,14 @@ async def body(run: "Run", early: Note | None) -> RunResult:
     return await settle_finished(run, reason)
 
 
-def is_graceful(run: "Run", note: Note) -> bool:
+def is_graceful(run: Run, note: Note) -> bool:
     """Whether *note* ends the run in good order: an end, a pause, a limit with "stop", or one of a run around it."""
     if note.rank is Rank.LIMIT:
         return note.value.run is not run or run.limits.on_exceeded == "stop"
     return note.rank in (Rank.END, Rank.PAUSE)
 
 
-def has_work(run: "Run") -> bool:
+def has_work(run: Run) -> bool:
     """Whether there is something to answer: not so where all that was handed in was there and answered before."""
     agent = run.agent
     if agent._output is not None and not agent._native_output and not run.config.tools:
@@ -135,7 +141,7 @@ def has_work(run: "Run") -> bool:
     return not (run.input_size == 0 and run.given is not None and last.__class__ is AssistantMessage)
 
 
-async def open_extra(run: "Run") -> None:
+async def open_extra(run: Run) -> None:
     """Open the run's own middleware."""
     opened: list[Any] = []
     run.opened = opened
@@ -147,7 +153,7 @@ async def open_extra(run: "Run") -> None:
         opened.append(one)
 
 
-async def begin_record(run: "Run") -> None:
+async def begin_record(run: Run) -> None:
     """Begin the record, if somebody listens: this run's middleware, or that of the runs around it."""
     listeners = [(hook, run.ctx) for hook in run.plan.on_node]
     if run.parent is not None and run.parent.record is not None:
@@ -158,7 +164,7 @@ async def begin_record(run: "Run") -> None:
         run.run_node = await run.record.push("run", run.agent.name, run.given)
 
 
-def check_provided(run: "Run") -> None:
+def check_provided(run: Run) -> None:
     """Check that every middleware has provided what it says.
 
     Raises:
@@ -173,7 +179,7 @@ def check_provided(run: "Run") -> None:
                 )
 
 
-async def take_input(run: "Run") -> Any:
+async def take_input(run: Run) -> Any:
     """Put the stored thread and what was handed in into the history; return the results that mending added."""
     given = as_messages(run.given)
     store = run.agent.store
@@ -196,20 +202,7 @@ async def take_input(run: "Run") -> Any:
     return added
 
 
-async def configure_run(run: "Run") -> None:
-    """Pipe the config of the run: what is changed here lasts for all of it."""
-    base = run.config.replace(messages=run.history.messages)
-    config = await run.configure(base)
-    if config is base:
-        return
-    if config.messages is not base.messages and config.messages != base.messages:
-        who = run.config_changes[-1][0]
-        raise HookError(f"{who} changed the messages at phase 'init', where they are fixed; do it at 'before_model'")
-    run.config = config
-    run.own_model = config.model is base.model
-
-
-async def ask_on_start(run: "Run") -> Note | None:
+async def ask_on_start(run: Run) -> Note | None:
     """Call `on_start`; return the note where a hook ended the run before it began."""
     for hook in run.plan.on_start:
         said = await call_hook(hook, run.ctx)
@@ -229,10 +222,10 @@ async def ask_on_start(run: "Run") -> Note | None:
 
 class _Start(Call):
     seam = "start"
-    steers = {"on_start": (End, Pause, Abort)}
+    steers: ClassVar[Mapping[str, tuple[type, ...]]] = {"on_start": (End, Pause, Abort)}
     __slots__ = ()
 
-    def __init__(self, run: "Run") -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__(run, run.ctx, (), core)
 
 

@@ -1,5 +1,7 @@
 """The meter: what a run has spent, and the check before each unit of work; a nested run spends from its parents too."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -41,7 +43,7 @@ class Meter:
 
     __slots__ = ("limits", "model_calls", "parent", "reserved", "run", "tokens", "tool_calls", "waiters")
 
-    def __init__(self, run: "Run", parent: "Meter | None") -> None:
+    def __init__(self, run: Run, parent: Meter | None) -> None:
         self.run = run
         self.limits = run.limits
         self.parent = parent
@@ -51,7 +53,7 @@ class Meter:
         self.reserved: set[Reservation] | None = None
         self.waiters: list[asyncio.Future[None]] | None = None
 
-    def chain(self) -> "Iterator[Meter]":
+    def chain(self) -> Iterator[Meter]:
         """Yield this meter, then its parents'."""
         meter: Meter | None = self
         while meter is not None:
@@ -68,7 +70,7 @@ class Meter:
         reservation = None
         if tokens_limited:
             reservation = Reservation(request, model)
-            while (full := self._full(reservation)) is not None:
+            while (full := self._full()) is not None:
                 await full.wait()
             self._check_model_calls()
             for meter in self.chain():
@@ -97,7 +99,7 @@ class Meter:
             meter = meter.parent
         return tokens_limited
 
-    def _full(self, reservation: Reservation) -> "Meter | None":
+    def _full(self) -> Meter | None:
         """Return the meter whose tokens are all set aside, so that this call has to wait.
 
         Raises:
@@ -156,7 +158,7 @@ class Meter:
                 return LimitHit(meter.run, "max_tool_calls", limit)
         return None
 
-    def refuse(self, meter: "Meter", limit: str, value: float) -> None:
+    def refuse(self, meter: Meter, limit: str, value: float) -> None:
         """Note that *limit* of *meter* is reached, and raise it.
 
         Raises:

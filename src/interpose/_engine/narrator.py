@@ -1,5 +1,7 @@
 """The narrator: tells one answer of a model as events, and keeps account of what is open and what was shown."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 from interpose._engine.chunks import CONTENTS, ENDS, STARTS
@@ -51,7 +53,7 @@ class OpenMessage:
 class Narrator:
     """Tells the answers of one model call. What was shown and is then replaced is superseded, under a new id."""
 
-    def __init__(self, pipe: "Pipe", first_id: str, taken: set[str]) -> None:
+    def __init__(self, pipe: Pipe, first_id: str, taken: set[str]) -> None:
         self.pipe = pipe
         self.taken = taken
         self.message_id = first_id
@@ -163,7 +165,7 @@ class Narrator:
         else:
             self.pipe.put(ReasoningStartEvent(message.id))
         for event in message.start:
-            if event.__class__ in STARTS and event.message_id != message.id:  # type: ignore[attr-defined]  # is a start
+            if event.__class__ in STARTS and event.message_id != message.id:
                 raise HookError(_changed_id(event, message.id))
             self.pipe.put(event)
 
@@ -213,7 +215,7 @@ class Narrator:
         sent = False
         for one in await self.pipe.through(event, self.hidden_calls.get(call_id)):
             if one.__class__ in CALL_EVENTS:
-                if one.tool_call_id != call_id:  # type: ignore[attr-defined]  # is an event of a call
+                if one.tool_call_id != call_id:
                     raise HookError(_changed_id(one, call_id))
                 if call_id in self.hidden_calls:
                     continue

@@ -1,5 +1,7 @@
 """Nested runs: an agent as a tool of another."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 from interpose._engine.signals import Rank, Signal
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from interpose.result import RunResult
 
 
-def agent_tool(agent: "Agent[Any]", name: str, description: str) -> Tool:
+def agent_tool(agent: Agent[Any], name: str, description: str) -> Tool:
     """Return a tool that runs *agent*: it inherits context, limits, abort, record and clock of the run around it."""
 
     async def run_agent(ctx: ToolContext[Any], prompt: str) -> Any:
@@ -22,7 +24,7 @@ def agent_tool(agent: "Agent[Any]", name: str, description: str) -> Tool:
     return tool(run_agent, name=name, description=description)
 
 
-async def run_nested(agent: "Agent[Any]", ctx: ToolContext[Any], prompt: str) -> Any:
+async def run_nested(agent: Agent[Any], ctx: ToolContext[Any], prompt: str) -> Any:
     """Run *agent* within the run of *ctx*, and return its text, or its output."""
     outer = ctx._run
     run = agent._make(prompt, None, outer.context, None, None, outer.run_id, None, (), None, outer)
@@ -44,7 +46,7 @@ async def run_nested(agent: "Agent[Any]", ctx: ToolContext[Any], prompt: str) ->
     return _value(result)
 
 
-def _value(result: "RunResult") -> Any:
+def _value(result: RunResult) -> Any:
     if result.finish_reason == "limit":
         return _failed(f"ended by a limit of its own. It had said: {result.text}")
     return result.output if result.output is not None else result.text

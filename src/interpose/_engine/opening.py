@@ -1,5 +1,7 @@
 """Opening and closing: a middleware is opened by the first agent that uses it and closed by the last."""
 
+from __future__ import annotations
+
 import asyncio
 import threading
 import weakref
@@ -14,11 +16,11 @@ from interpose.errors import ConfigurationError
 if TYPE_CHECKING:
     from interpose.middleware import Middleware
 
-_users: "dict[int, tuple[weakref.ref[Any], int]]" = {}
+_users: dict[int, tuple[weakref.ref[Any], int]] = {}
 _users_lock = threading.Lock()
 
 
-def _count(one: "Middleware[Any]", change: int) -> int:
+def _count(one: Middleware[Any], change: int) -> int:
     """Change by how many agents *one* is used, and return it; by identity, and only while it lives."""
     key = id(one)
     with _users_lock:
@@ -65,13 +67,13 @@ class Openings:
             for loop, waiter in waiters:
                 loop.call_soon_threadsafe(_wake, waiter)
 
-    async def open_all(self, middleware: "Sequence[Middleware[Any]]", agent: Any) -> None:
+    async def open_all(self, middleware: Sequence[Middleware[Any]], agent: Any) -> None:
         """Open what is not open yet, in order."""
         for one in middleware:
             if not any(one is other for other in self.opened):
                 await self.open_one(one, agent)
 
-    async def open_one(self, one: "Middleware[Any]", agent: Any) -> None:
+    async def open_one(self, one: Middleware[Any], agent: Any) -> None:
         """Open one middleware, unless another agent has it open.
 
         Raises:
@@ -96,6 +98,6 @@ class Openings:
                 await close_middleware(one)
 
 
-def _wake(waiter: "asyncio.Future[None]") -> None:
+def _wake(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)

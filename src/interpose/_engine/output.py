@@ -1,10 +1,11 @@
 """Structured output: the model's last answer as a value, by the normal calls or by one of its own."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
-from interpose._engine.plan import call_hook
-from interpose._engine.signals import Signal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from interpose._engine.config import configure, pipe_config
 from interpose._engine.step import model_call, request_of
 from interpose.errors import HookError, OutputError
 from interpose.events import CustomEvent
@@ -22,7 +23,7 @@ COMPLETE = "structured-output.complete"
 FEEDBACK = "This is no valid output: {}. Answer again with JSON of the schema alone."
 
 
-async def finish_output(run: "Run") -> None:
+async def finish_output(run: Run) -> None:
     """Set the run's output, asking again where it is invalid.
 
     Raises:
@@ -53,28 +54,19 @@ async def finish_output(run: "Run") -> None:
     raise OutputError(f"the model's output does not fit {output.name}: {problem}", raw)
 
 
-async def output_config(run: "Run", output: OutputType) -> RunConfig:
+async def output_config(run: Run, output: OutputType) -> RunConfig:
     """Return the config of the call for the output, as the hooks left it."""
     run.phase = "structured_output"
     settings = run.config.settings.replace(tool_choice=None, parallel_tool_calls=None)
-    config = run.config.replace(
-        messages=run.history.messages, tools=(), settings=settings, output_schema=output.schema
-    )
+    config = run.config.replace(messages=run.history.messages, tools=(), settings=settings, output_schema=output.schema)
     for hook in run.plan.hooks["on_structured_output_config"]:
-        said = await call_hook(hook, run.ctx, config)
-        if run.noted is not None:
-            raise Signal(run.noted)
-        if said is None:
-            continue
-        if said.__class__ is not RunConfig:
-            raise HookError(f"{hook!r} returned {type(said).__name__} ({said!r:.80}); expected a RunConfig or nothing")
-        if not isinstance(said.output_schema, Mapping):
+        config = await pipe_config(run, hook, config)
+        if not isinstance(config.output_schema, Mapping):
             raise HookError(f"{hook!r} left no output_schema; expected a JSON schema as a dict")
-        config = said
-    return await run.configure(config)
+    return await configure(run, config)
 
 
-async def ask(run: "Run", config: RunConfig) -> ModelResponse:
+async def ask(run: Run, config: RunConfig) -> ModelResponse:
     """Make the call for the output; it counts, passes the model seam, and is no step."""
     run.phase = "structured_output"
     run.message_id = message_id()
@@ -90,7 +82,7 @@ async def ask(run: "Run", config: RunConfig) -> ModelResponse:
     return response
 
 
-async def complete(run: "Run") -> None:
+async def complete(run: Run) -> None:
     """Tell the reader that the output is whole and valid."""
     if run.pipe.active:
         value = {"object": to_jsonable(run.output), "raw": run.output_text}

@@ -1,5 +1,7 @@
 """The plan of a run: middleware lowered, once, into per-seam tuples; the checks of that; and `explain()`."""
 
+from __future__ import annotations
+
 import difflib
 import functools
 import inspect
@@ -45,7 +47,7 @@ def name_of(middleware: Middleware[Any]) -> str:
     return middleware.name or type(middleware).__name__
 
 
-_known: "WeakKeyDictionary[type, tuple[str, ...]]" = WeakKeyDictionary()
+_known: WeakKeyDictionary[type, tuple[str, ...]] = WeakKeyDictionary()
 
 
 def _overridden(middleware: Middleware[Any]) -> list[str]:
@@ -106,7 +108,7 @@ def as_middleware(given: Any) -> Middleware[Any]:
 class Plan:
     """The hooks of a list of middleware, per seam, in the order in which they act; made once and never changed."""
 
-    def __init__(self, middleware: Iterable[Any], tools: Iterable[Any] = ()) -> None:
+    def __init__(self, middleware: Iterable[Any], tools: Iterable[Any] = (), agent_layer: Layer | None = None) -> None:
         self.middleware: tuple[Middleware[Any], ...] = tuple([as_middleware(m) for m in middleware])
         hooks: dict[str, list[Hook]] = {name: [] for name in HOOKS}
         model: list[Layer] = []
@@ -124,7 +126,8 @@ class Plan:
                 run.append(Layer(name_of(one), one, None, _without_value(own["wrap_run"]), None))
         self.hooks: dict[str, tuple[Hook, ...]] = {name: tuple(found) for name, found in hooks.items()}
         self.model_layers = tuple(model)
-        self.tool_layers = tuple(tool)
+        self.agent_layer = agent_layer
+        self.tool_layers = (agent_layer, *tool) if agent_layer is not None else tuple(tool)
         self.run_layers = tuple(run)
         self.setup = self.hooks["setup"]
         self.on_config = self.hooks["on_config"]
@@ -142,19 +145,31 @@ class Plan:
         check_capabilities(self.middleware)
         self.interrupts = _interrupts(self.middleware)
 
-    def with_run(self, before: Sequence[Any], after: Sequence[Any]) -> "Plan":
+    def with_run(self, before: Sequence[Any], after: Sequence[Any]) -> Plan:
         """Return the plan of one run, with inherited middleware outermost and the run's own innermost."""
         if not before and not after:
             return self
         tools = [tool for tool in self.tools if not any(tool in (*m.tools,) for m in self.middleware)]
-        return Plan((*before, *self.middleware, *after), tools)
+        return Plan((*before, *self.middleware, *after), tools, self.agent_layer)
 
 
 def _without_value(hook: Hook) -> Hook:
-    """Return a `wrap_run` hook as the chain calls it: with a value, which it does not take."""
-    adapted = Hook(hook.middleware, hook.name, lambda ctx, _, call_next: hook.call(ctx, call_next))
-    adapted.is_async = hook.is_async
-    return adapted
+    """Return a `wrap_run` hook as the chain calls it: with a value, which it does not take.
+
+    It may return nothing: then what its `call_next()` gave stays.
+    """
+
+    async def adapted(ctx: Any, _: None, call_next: Any) -> Any:
+        kept: list[Any] = []
+
+        async def go_on() -> Any:
+            kept.append(await call_next(None))
+            return kept[-1]
+
+        result = await call_hook(hook, ctx, go_on)
+        return kept[-1] if result is None and kept else result
+
+    return Hook(hook.middleware, hook.name, adapted)
 
 
 def _tools(own: Iterable[Any], middleware: Iterable[Middleware[Any]]) -> tuple[Tool, ...]:
@@ -197,7 +212,9 @@ def check_capabilities(middleware: Sequence[Middleware[Any]]) -> None:
                     f"list {every[cap]} before {name_of(one)}"
                 )
             there = ", ".join(repr(c.name) for c in every) or "none"
-            raise CapabilityError(f"{name_of(one)} requires {cap.name!r}, which no middleware provides; provided: {there}")
+            raise CapabilityError(
+                f"{name_of(one)} requires {cap.name!r}, which no middleware provides; provided: {there}"
+            )
         for cap in one.provides:
             if cap in provided:
                 warnings.warn(
@@ -206,6 +223,17 @@ def check_capabilities(middleware: Sequence[Middleware[Any]]) -> None:
                     stacklevel=4,
                 )
             provided[cap] = name_of(one)
+
+
+def as_list(given: Any) -> list[Any]:
+    """Return *given* as a list of middleware, each still as it was given.
+
+    Raises:
+        ConfigurationError: it is no list.
+    """
+    if isinstance(given, Middleware | str) or not isinstance(given, Sequence):
+        raise ConfigurationError(f"middleware must be a list, a MiddlewareStack or an async factory, got {given!r}")
+    return list(given)
 
 
 def is_factory(given: Any) -> bool:
@@ -219,5 +247,7 @@ def agent_layer(before: Callable[..., Any] | None, after: Callable[..., Any] | N
         return None
     owner: Middleware[Any] = Middleware()
     owner.name = "agent"
-    hooks = [Hook(owner, name, call) if call else None for name, call in (("before_tool", before), ("after_tool", after))]
+    hooks = [
+        Hook(owner, name, call) if call else None for name, call in (("before_tool", before), ("after_tool", after))
+    ]
     return Layer("agent", owner, hooks[0], None, hooks[1])

@@ -1,4 +1,6 @@
-"""The record: a tree of nodes, run › step › model | tool › nested run; built only where somebody listens."""
+"""The record: a tree of nodes, run, step, model or tool, nested run; built only where somebody listens."""
+
+from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any, Literal
@@ -35,7 +37,7 @@ class Record:
 
     __slots__ = ("listeners", "parent_id", "run", "stack")
 
-    def __init__(self, run: "Run", listeners: tuple[tuple[Hook, Any], ...], parent_id: str | None) -> None:
+    def __init__(self, run: Run, listeners: tuple[tuple[Hook, Any], ...], parent_id: str | None) -> None:
         self.run = run
         self.listeners = listeners
         self.parent_id = parent_id
@@ -49,8 +51,7 @@ class Record:
     def open(self, kind: Kind, name: str, content: Any = None, parent: OpenNode | None = None) -> OpenNode:
         """Return a new node under *parent*, or under the current one."""
         above = parent or (self.stack[-1] if self.stack else None)
-        node = OpenNode(kind, name, content, above.id if above else self.parent_id, self.run.clock.monotonic())
-        return node
+        return OpenNode(kind, name, content, above.id if above else self.parent_id, self.run.clock.monotonic())
 
     async def opened(self, node: OpenNode) -> None:
         """Tell that *node* begins."""

@@ -1,26 +1,29 @@
 """The run: one task, from messages in to result out. What lives through one run is held here and nowhere else."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import threading
 from asyncio import CancelledError
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager
 from os import urandom
 from typing import TYPE_CHECKING, Any
 
+from interpose._engine.beside import Beside
 from interpose._engine.buffer import Buffer, Log, LogReader
 from interpose._engine.chunks import IDLE, Pipe
-from interpose._engine.interrupts import approved, question
 from interpose._engine.legality import History
 from interpose._engine.meter import Meter
-from interpose._engine.plan import Hook, Plan, call_hook
+from interpose._engine.plan import Hook, Plan
 from interpose._engine.record import OpenNode, Record
+from interpose._engine.shared import Shared
 from interpose._engine.signals import LimitHit, Note, Rank, Signal
 from interpose.context import RunContext
 from interpose.errors import HookError, RunAborted
 from interpose.info import RunConfig
-from interpose.messages import Message, ToolCall, ToolResult
+from interpose.messages import Message, ToolResult
 from interpose.models.base import Model
 from interpose.request import ModelRequest, ModelResponse, Step, Usage
 from interpose.result import RunResult
@@ -38,12 +41,12 @@ logger = logging.getLogger("interpose")
 NO_USAGE = Usage()
 
 
-class Run:
+class Run(Shared):
     """One run. Defaults stand on the class, so that a run that waits holds little more than what it needs."""
 
     resumed_from: str | None = None
     thread_ident = 0
-    task: "asyncio.Task[None] | None" = None
+    task: asyncio.Task[None]
     noted: Note | None = None
     closing = False
     started = False
@@ -61,38 +64,38 @@ class Run:
     sent: ModelRequest
     settling: tuple[ModelRequest, ModelResponse, Usage | None] | None = None
     pending_results: tuple[ToolResult, ...] = ()
-    passes: "Sequence[ToolPass]" = ()
-    tool_tasks: "Sequence[asyncio.Task[None]]" = ()
+    passes: Sequence[ToolPass] = ()
+    tool_tasks: Sequence[asyncio.Task[None]] = ()
     tool_call_count = 0
-    pump: "asyncio.Future[None] | None" = None
+    pump: asyncio.Future[None] | None = None
     flushing = False
     ends_after_step: LimitHit | None = None
-    partial_assembly: "Assembly | None" = None
+    partial_assembly: Assembly | None = None
     past_checks = False
     said_started = False
     committed = False
     announces_output = False
     limit_hit: LimitHit | None = None
     input_end = 0
-    model_call: "ModelCall | None" = None
+    model_call: ModelCall | None = None
     config_changes: Sequence[tuple[str, RunConfig]] = ()
     record: Record | None = None
     run_node: OpenNode
     step_node: OpenNode
     duration_timer: Any = None
-    stack: AsyncExitStack | None = None
+    beside: Beside | None = None
     output: Any = None
     output_text: str | None = None
     end_text: str | None = None
     input_size = 0
     thread_base: int = 0
     opened: Sequence[Any] = ()
-    parent: "Run | None" = None
+    parent: Run | None = None
     parent_node_id: str | None = None
 
     def __init__(
         self,
-        agent: "Agent[Any]",
+        agent: Agent[Any],
         plan: Plan,
         given: Any,
         *,
@@ -100,10 +103,10 @@ class Run:
         thread_id: str | None,
         run_id: str | None,
         parent_run_id: str | None,
-        limits: "Limits",
+        limits: Limits,
         buffer: Buffer | Log | None,
         extra: Sequence[Any] = (),
-        parent: "Run | None" = None,
+        parent: Run | None = None,
     ) -> None:
         self.agent = agent
         self.plan = plan
@@ -124,42 +127,6 @@ class Run:
         self.steps: list[Step] = []
         self.asked: list[OpenInterrupt] = []
         self.waiters: list[asyncio.Future[None]] = []
-
-    # What is made when it is first asked for.
-
-    _private: dict[int, Any] | None = None
-    _state: dict[str, Any] | None = None
-    _thread_state: dict[str, Any] | None = None
-    _capabilities: dict[Any, Any] | None = None
-    _deferred: "list[asyncio.Task[Any]] | None" = None
-
-    @property
-    def private(self) -> dict[int, Any]:
-        """What each middleware keeps of this run, by its identity."""
-        if self._private is None:
-            self._private = {}
-        return self._private
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """What all middleware of this run share."""
-        if self._state is None:
-            self._state = {}
-        return self._state
-
-    @property
-    def thread_state(self) -> dict[str, Any]:
-        """What lives with the thread."""
-        if self._thread_state is None:
-            self._thread_state = {}
-        return self._thread_state
-
-    @property
-    def capabilities(self) -> dict[Any, Any]:
-        """The live objects that middleware share."""
-        if self._capabilities is None:
-            self._capabilities = {}
-        return self._capabilities
 
     @property
     def origin_id(self) -> str:
@@ -183,7 +150,7 @@ class Run:
 
     # Beginning.
 
-    def start(self, live: "Callable[[Run], Coroutine[Any, Any, None]]") -> None:
+    def start(self, live: Callable[[Run], Coroutine[Any, Any, None]]) -> None:
         """Start the run's own task, which runs *live*, on the running loop."""
         self.started = True
         self.loop = asyncio.get_running_loop()
@@ -191,16 +158,16 @@ class Run:
         self.clock: Clock = self.parent.clock if self.parent is not None else self.agent.clock
         self.ctx: RunContext[Any] = RunContext(self)
         self.history = History()
-        self.meter = Meter(self, self.parent.meter if self.parent is not None else None)
+        self.meter: Meter = Meter(self, self.parent.meter if self.parent is not None else None)
         self.config: RunConfig = self.agent._config
         self.own_model = True
-        self.pipe = Pipe(self) if self.plan.on_chunk or self.buffer is not None else IDLE
+        self.pipe: Any = Pipe(self) if self.plan.on_chunk or self.buffer is not None else IDLE
         self.announces_output = self.agent._native_output
         self.task = self.loop.create_task(live(self))
         if self.buffer is not None:
             self.task.add_done_callback(self._task_done)
 
-    def _task_done(self, task: "asyncio.Task[None]") -> None:
+    def _task_done(self, task: asyncio.Task[None]) -> None:
         """Let those go who wait, also where the task was cancelled before its first step and so never ran."""
         if not self.done:
             self.failure = self.failure or RunAborted("cancelled before it began")
@@ -210,7 +177,7 @@ class Run:
 
     def reader(self, after: int) -> Any:
         """Return a reader of this run's events."""
-        return LogReader(self.buffer, after) if self.buffer.__class__ is Log else self.buffer  # type: ignore[arg-type]
+        return LogReader(self.buffer, after) if self.buffer.__class__ is Log else self.buffer
 
     # Steering.
 
@@ -240,8 +207,7 @@ class Run:
             return
         for task in self.tool_tasks:
             task.cancel()
-        if self.task is not None:
-            self.task.cancel()
+        self.task.cancel()
 
     def reach(self, hit: LimitHit) -> None:
         """Take account of a limit that was reached after its step; raises where the limits say so.
@@ -278,7 +244,7 @@ class Run:
                 await waiter
             except CancelledError as error:
                 cancelled = error
-                if not self.done and self.task is not None:
+                if not self.done:
                     self.task.add_done_callback(self._task_done)
                     self.on_caller_cancelled()
         if cancelled is not None:
@@ -343,36 +309,9 @@ class Run:
         if self.noted is not None:
             raise Signal(self.noted)
 
-    async def configure(self, config: RunConfig, hooks: tuple[Hook, ...] | None = None) -> RunConfig:
-        """Pipe *config*, with the messages as they are, through the `on_config` hooks."""
-        changes: list[tuple[str, RunConfig]] = []
-        if config.messages is not self.history.messages:
-            config = config.replace(messages=self.history.messages)
-        for hook in self.plan.on_config if hooks is None else hooks:
-            said = await call_hook(hook, self.ctx, config)
-            if self.noted is not None:
-                raise Signal(self.noted)
-            if said is None or said is config:
-                continue
-            if said.__class__ is not RunConfig:
-                raise HookError(f"{hook!r} returned {type(said).__name__} ({said!r:.80}); expected a RunConfig or nothing")
-            changes.append((repr(hook), said))
-            config = said
-        self.config_changes = changes
-        return config.replace(tools=_unique(config.tools)) if changes else config
-
-    def checked_config(self, call: Any) -> str | None:
-        """Return who broke the messages in `on_config`, if it was there."""
-        from interpose._engine.legality import problem
-
-        for who, config in self.config_changes:
-            if problem(config.messages) is not None:
-                return who
-        return None
-
     # Models.
 
-    def resolve(self, model: Any) -> "Model":
+    def resolve(self, model: Any) -> Model:
         """Return the model of a config: a `Model`, a name of the agent's provider, or "provider:name"."""
         if not isinstance(model, str):
             return model  # type: ignore[no-any-return]  # a config's model
@@ -383,11 +322,11 @@ class Run:
             return resolve(model)
         return self.agent.model
 
-    def model_for(self, request: ModelRequest) -> "Model":
+    def model_for(self, request: ModelRequest) -> Model:
         """Return the model that *request* is for."""
-        return self.agent.model if request.target is None else request.target  # type: ignore[no-any-return]  # a Model
+        return self.agent.model if request.target is None else request.target
 
-    def generates(self, model: "Model") -> bool:
+    def generates(self, model: Model) -> bool:
         """Whether *model* has a `generate` of its own, or nothing else."""
         return self.agent._generates if model is self.agent.model else has_own_generate(model)
 
@@ -413,14 +352,6 @@ class Run:
             self.steps.append(Step(self.number, request, response, results, usage))
             self.tool_call_count += len(response.tool_calls)
             self.settling = None
-
-    def question(self, reason: str, value: Any, call: ToolCall | None = None) -> "OpenInterrupt":
-        """Return a question of this step."""
-        return question(self, reason, value, call)
-
-    async def approved(self, one: "ToolPass", tool: Any, call: ToolCall) -> bool:
-        """Whether a call may run now."""
-        return await approved(self, one, tool, call)
 
     # Work beside the run.
 
@@ -454,21 +385,13 @@ class Run:
 
     def defer(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         """Start *coroutine* now; the end of the run waits for it."""
-        if self._deferred is None:
-            self._deferred = []
-        self._deferred.append(self.loop.create_task(coroutine))
-
-    @property
-    def deferred(self) -> "list[asyncio.Task[Any]]":
-        """The deferred work, which is no more this run's when it was read."""
-        tasks, self._deferred = self._deferred or [], None
-        return tasks
+        self.beside = self.beside or Beside(self.run_id)
+        self.beside.defer(coroutine)
 
     async def enter(self, manager: AbstractAsyncContextManager[Any]) -> Any:
         """Enter *manager* and leave it when the run is over."""
-        if self.stack is None:
-            self.stack = AsyncExitStack()
-        return await self.stack.enter_async_context(manager)
+        self.beside = self.beside or Beside(self.run_id)
+        return await self.beside.enter(manager)
 
     def log(self, text: str) -> None:
         """Log a warning about this run."""
@@ -479,9 +402,3 @@ def has_own_generate(model: Any) -> bool:
     """Whether *model* has a `generate` that is not the protocol's."""
     own = getattr(type(model), "generate", None)
     return own is not None and own is not Model.generate
-
-
-def _unique(tools: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return *tools* with one of each name, the last."""
-    by_name = {tool.name: tool for tool in tools}
-    return tools if len(by_name) == len(tools) else tuple(by_name.values())

@@ -4,6 +4,8 @@ An outcome, a reached limit, an abort or a cancellation is noted before it is ra
 the exception changes nothing, since what was noted is looked at after each layer and in both cores.
 """
 
+from __future__ import annotations
+
 from enum import IntEnum
 from typing import Any
 

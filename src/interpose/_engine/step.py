@@ -1,10 +1,14 @@
 """The loop: steps, each a model call and the tool calls that it asked for."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 from interpose._engine.chain import compose
+from interpose._engine.config import configure
 from interpose._engine.interrupts import boundary
-from interpose._engine.model_call import ModelCall, settle
+from interpose._engine.model_call import ModelCall
+from interpose._engine.narration import settle
 from interpose._engine.plan import call_hook
 from interpose._engine.signals import LimitHit, Rank, Signal
 from interpose._engine.tool_phase import ToolPass, ToolPhase
@@ -13,7 +17,7 @@ from interpose.events import StepFinishedEvent, StepStartedEvent, ToolCallResult
 from interpose.ids import message_id
 from interpose.info import ContinueState, RunConfig, StepInfo, ToolPhaseInfo
 from interpose.messages import ToolCall, ToolMessage
-from interpose.request import ModelRequest, ModelResponse, Step
+from interpose.request import ModelRequest, ModelResponse
 
 if TYPE_CHECKING:
     from interpose._engine.run import Run
@@ -23,7 +27,7 @@ LAST_STEP = "not executed: the step limit (max_steps={}) is reached; answer with
 UNSAFE = "not executed: the answer ended with {!r}, so the call may not be whole"
 
 
-async def loop(run: "Run") -> str:
+async def loop(run: Run) -> str:
     """Take steps until the run ends, and return the finish reason."""
     while True:
         reason = await step(run)
@@ -32,15 +36,14 @@ async def loop(run: "Run") -> str:
         run.number += 1
 
 
-async def step(run: "Run") -> str | None:
+async def step(run: Run) -> str | None:
     """Take one step; return the finish reason where it was the last."""
-    plan, ctx = run.plan, run.ctx
+    plan = run.plan
     run.phase = "before_model"
     run.message_id = message_id()
     run.partial_assembly = None
     if run.pipe.active:
-        run.open_step = name = f"step-{run.number}"
-        await run.pipe.send(StepStartedEvent(name))
+        await run.pipe.send(StepStartedEvent(f"step-{run.number}"))
     if run.record is not None:
         run.step_node = await run.record.push("step", f"step-{run.number}")
     if plan.on_step:
@@ -49,7 +52,7 @@ async def step(run: "Run") -> str | None:
             await run.tell(hook, info)
     config = run.config
     if plan.on_config:
-        config = await run.configure(config)
+        config = await configure(run, config.replace(messages=run.history.messages))
     if plan.on_interrupt_boundary:
         await boundary(run, [])
     response = await model_call(run, request_of(run, config))
@@ -63,8 +66,7 @@ async def step(run: "Run") -> str | None:
         run.finish_step(())
         ended = reason
     if run.pipe.active:
-        await run.pipe.send(StepFinishedEvent(run.open_step or ""))
-        run.open_step = None
+        await run.pipe.send(StepFinishedEvent(f"step-{run.number}"))
     if run.record is not None:
         await run.record.pop(run.step_node)
     if plan.on_should_continue and not await votes(run, reason, len(response.tool_calls)):
@@ -72,7 +74,7 @@ async def step(run: "Run") -> str | None:
     return ended
 
 
-def request_of(run: "Run", config: RunConfig) -> ModelRequest:
+def request_of(run: Run, config: RunConfig) -> ModelRequest:
     """Return the request of this step."""
     model = run.agent.model if config is run.config and run.own_model else run.resolve(config.model)
     limit = run.limits.max_steps
@@ -80,7 +82,7 @@ def request_of(run: "Run", config: RunConfig) -> ModelRequest:
         provider=model.provider,
         model=config.model if config.model.__class__ is str and ":" not in config.model else model.name,
         instructions=config.instructions,
-        messages=run.history.messages if config.messages is run.config.messages else config.messages,
+        messages=run.history.messages if config is run.config else config.messages,
         tools=config.tools,
         settings=config.settings,
         output_schema=config.output_schema,
@@ -93,7 +95,7 @@ def request_of(run: "Run", config: RunConfig) -> ModelRequest:
     )
 
 
-async def model_call(run: "Run", request: ModelRequest, phase: str = "model_stream") -> ModelResponse:
+async def model_call(run: Run, request: ModelRequest, phase: str = "model_stream") -> ModelResponse:
     """Take *request* through the model seam and settle what comes back in the history."""
     run.phase = phase
     call = ModelCall(run, run.message_id or "")
@@ -104,7 +106,7 @@ async def model_call(run: "Run", request: ModelRequest, phase: str = "model_stre
         pipe.held = []
     node = await run.record.push("model", request.model, request) if run.record is not None else None
     try:
-        response = await compose(call, request)
+        response: ModelResponse = await compose(call, request)
         if pipe.active or call.own_ids or response.tool_calls or response.made_by is not None:
             response = await settle(call, response)
     except BaseException as error:
@@ -130,7 +132,7 @@ async def model_call(run: "Run", request: ModelRequest, phase: str = "model_stre
     return response
 
 
-async def tool_phase(run: "Run", response: ModelResponse) -> str | None:
+async def tool_phase(run: Run, response: ModelResponse) -> str | None:
     """Run or answer the calls of *response*; return the finish reason where the run ends with this step."""
     run.phase = "before_tools"
     plan, request = run.plan, run.sent
@@ -156,7 +158,7 @@ async def tool_phase(run: "Run", response: ModelResponse) -> str | None:
     return ends
 
 
-async def settle_results(run: "Run", calls: tuple[ToolCall, ...], passes: list[ToolPass]) -> None:
+async def settle_results(run: Run, calls: tuple[ToolCall, ...], passes: list[ToolPass]) -> None:
     """Put the results in the history and tell them, in the order of the calls; pause where something was asked."""
     plan = run.plan
     results = tuple([one.result for one in passes if one.result is not None])
@@ -179,14 +181,14 @@ async def settle_results(run: "Run", calls: tuple[ToolCall, ...], passes: list[T
         await boundary(run, asked)
 
 
-async def tell_results(run: "Run", messages: "tuple[ToolMessage, ...]") -> None:
+async def tell_results(run: Run, messages: tuple[ToolMessage, ...]) -> None:
     """Send the events of results."""
     for message in messages:
         content: Any = message.text
         await run.pipe.send(ToolCallResultEvent(message.id, message.tool_call_id, content, "tool"))
 
 
-async def votes(run: "Run", reason: str, calls: int) -> bool:
+async def votes(run: Run, reason: str, calls: int) -> bool:
     """Ask everybody whether the run should go on."""
     state = ContinueState(tuple(run.steps), run.history.messages, reason, run.tool_call_count, calls)
     go_on = True
@@ -200,7 +202,7 @@ async def votes(run: "Run", reason: str, calls: int) -> bool:
     return go_on
 
 
-async def answer_open_calls(run: "Run", text: str) -> None:
+async def answer_open_calls(run: Run, text: str) -> None:
     """Answer, unexecuted, the calls that the last message handed in left open."""
     calls = tuple([c for m in run.history.messages for c in m.tool_calls if c.id in run.history.open])
     passes = await ToolPhase(run, {}, text).settle(calls)

@@ -1,5 +1,7 @@
 """The tight loop of streamed text, where a run spends its time: a delta costs one event, its hooks and an append."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
     from interpose._engine.narrator import Narrator
 
 
-async def read_text(stream: AsyncIterator[Any], narrator: "Narrator", call: "ModelCall") -> Any:
+async def read_text(  # noqa: C901  # one loop on purpose: a call in it would cost more than its work
+    stream: AsyncIterator[Any], narrator: Narrator, call: ModelCall
+) -> Any:
     """Read text deltas of the open message; return the first chunk that is not for here, or None at the end.
 
     Not for here is everything that is not plain text within a message that has started: the slow path takes it.

@@ -1,13 +1,17 @@
 """The tool phase: the calls of one step, side by side, each in a task of its own, through the layers to the tools."""
 
+from __future__ import annotations
+
 import asyncio
 from asyncio import CancelledError, current_task
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from interpose._engine.chain import Call, Layer, Next, check_entry, compose, wrong
 from interpose._engine.deadline import Deadline
+from interpose._engine.interrupts import approved, question
 from interpose._engine.signals import LimitHit, Note, Rank, Signal
 from interpose.context import ToolContext
 from interpose.errors import FatalToolError, HookError
@@ -48,11 +52,11 @@ class ToolPass(Call):
     seam = "tool_call"
     takes = ToolCall
     gives = ToolResult
-    steers = STEERS
+    steers: ClassVar[Mapping[str, tuple[type, ...]]] = STEERS
 
     __slots__ = ("asked", "node", "original", "phase", "ran", "result", "typed")
 
-    def __init__(self, phase: "ToolPhase", call: ToolCall) -> None:
+    def __init__(self, phase: ToolPhase, call: ToolCall) -> None:
         run = phase.run
         self.ctx = ToolContext(run, call)
         super().__init__(run, self.ctx, run.plan.tool_layers, call_tool)
@@ -110,7 +114,7 @@ _OTHER_SEAMS = frozenset(("ModelRequest", "ModelResponse", "Retry", "Drop", "Run
 class ToolPhase:
     """The calls of one step and how far they are."""
 
-    def __init__(self, run: "Run", tools: dict[str, Tool], refusal: str | None) -> None:
+    def __init__(self, run: Run, tools: dict[str, Tool], refusal: str | None) -> None:
         self.run = run
         self.tools = tools
         self.refusal = refusal
@@ -163,7 +167,7 @@ class ToolPhase:
             return call.refuse(f"{call.name}: {call.error}. You sent: {(call.raw or '')[:2000]}")
         return None
 
-    async def _pump(self, tasks: "list[asyncio.Task[None]]") -> BaseException | None:
+    async def _pump(self, tasks: list[asyncio.Task[None]]) -> BaseException | None:
         """Send what the tools emit until all have ended, or one has failed; return that failure."""
         run = self.run
         self.left = len(tasks)
@@ -179,14 +183,14 @@ class ToolPhase:
                 return _first_failure(tasks)
         return None
 
-    def _done(self, task: "asyncio.Task[None]") -> None:
+    def _done(self, task: asyncio.Task[None]) -> None:
         self.left -= 1
         if task.cancelled() or task.exception() is not None:
             self.failed = True
         if self.failed or self.left == 0:
             self.run.wake_pump()
 
-    async def _cancel(self, tasks: "list[asyncio.Task[None]]") -> None:
+    async def _cancel(self, tasks: list[asyncio.Task[None]]) -> None:
         """Cancel what still runs, and wait for its clean-up, but not for ever."""
         open_tasks = [task for task in tasks if not task.done()]
         for task in open_tasks:
@@ -210,7 +214,7 @@ class ToolPhase:
 
     async def _run(self, one: ToolPass) -> None:
         run = self.run
-        one.task = current_task()
+        one.task = current_task()  # type: ignore[assignment]  # a coroutine runs in a task
         if run.record is not None:
             one.node = one.ctx._node = run.record.open("tool", one.original.name, one.original, parent=run.step_node)
             await run.record.opened(one.node)
@@ -223,7 +227,7 @@ class ToolPhase:
             if signal.note is not one.noted:
                 raise
             pause = signal.note.value
-            one.asked = one.asked or run.question(pause.reason, pause.value, one.ran)
+            one.asked = one.asked or question(run, pause.reason, pause.value, one.ran)
         except BaseException as error:
             if one.node is not None:
                 await run.record.close(one.node, error=error)  # type: ignore[union-attr]  # it is there
@@ -232,7 +236,7 @@ class ToolPhase:
             await run.record.close_tool(one.node, one.ran, one.result)  # type: ignore[union-attr]  # as above
 
 
-def _first_failure(tasks: "list[asyncio.Task[None]]") -> BaseException | None:
+def _first_failure(tasks: list[asyncio.Task[None]]) -> BaseException | None:
     """Return what the first failed call raised; an error of a tool comes before a cancellation."""
     found: BaseException | None = None
     for task in tasks:
@@ -270,7 +274,7 @@ async def call_tool(one: Any, index: int, call: ToolCall, via: Next | None) -> T
             typed = tool.validate(call.args)
         except ArgumentError as error:
             return call.refuse(str(error))
-        if tool.approval is not False and not await run.approved(one, tool, call):
+        if tool.approval is not False and not await approved(run, one, tool, call):
             raise Signal(one.noted)
         hit = run.meter.tool_call_refused()
         if hit is not None:
@@ -283,7 +287,7 @@ async def call_tool(one: Any, index: int, call: ToolCall, via: Next | None) -> T
             via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
 
 
-def _over_limit(run: "Run", hit: LimitHit, call: ToolCall) -> ToolResult:
+def _over_limit(run: Run, hit: LimitHit, call: ToolCall) -> ToolResult:
     """Answer a call that a limit refuses; the run ends after the step, or raises."""
     if hit.run is not run or run.limits.on_exceeded == "raise":
         run.note(Rank.LIMIT, hit)
@@ -334,7 +338,7 @@ async def _execute(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, A
         raise Signal(run.noted)
     duration_ms = (clock.monotonic() - started) * 1000
     if data.__class__ is ToolResult:
-        return data.replace(tool_call_id=call.id, duration_ms=duration_ms)  # type: ignore[no-any-return]  # a ToolResult
+        return data.replace(tool_call_id=call.id, duration_ms=duration_ms)
     return ToolResult(tool_call_id=call.id, data=data, duration_ms=duration_ms)
 
 
@@ -357,7 +361,7 @@ class _Alone:
         self._running = 0
         self._taken = False
 
-    def turn(self, alone: bool) -> "_Turn":
+    def turn(self, alone: bool) -> _Turn:
         """Return a context manager for one execution."""
         return _Turn(self, alone)
 

@@ -9,7 +9,8 @@ from typing import Any
 from interpose.clock import Clock
 from interpose.context import ToolContext
 from interpose.errors import ConfigurationError
-from interpose.messages import Message, ToolCall, as_messages
+from interpose.inputs import as_messages
+from interpose.messages import Message, ToolCall
 from interpose.models.base import Model, fold
 from interpose.request import ModelRequest, ModelResponse, ModelSettings, Usage
 from interpose.testing.clock import FakeClock

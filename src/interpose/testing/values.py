@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interpose.messages import AssistantMessage, Message, ToolCall, as_messages
+from interpose.inputs import as_messages
+from interpose.messages import AssistantMessage, Message, ToolCall
 from interpose.request import ModelRequest, ModelResponse
 from interpose.testing.turns import as_call
 

@@ -1,0 +1,64 @@
+"""A model call of a middleware's own: `ctx.generate`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from interpose._engine.legality import problem
+from interpose._engine.provider_call import provide
+from interpose._engine.signals import Signal
+from interpose.errors import HistoryError
+from interpose.inputs import as_messages
+from interpose.request import ModelRequest, ModelResponse, ModelSettings, Usage
+
+if TYPE_CHECKING:
+    from interpose._engine.run import Run
+
+
+async def generate(
+    run: Run, given: Any, model: Any, instructions: str | None, settings: ModelSettings | None, call_class: str
+) -> ModelResponse:
+    """Make a model call of a middleware's own: counted and recorded, never shown, passed through no layer."""
+    if isinstance(given, ModelRequest):
+        request = given.replace(call_class=call_class)
+    else:
+        request = ModelRequest(
+            provider=run.agent.model.provider,
+            model=run.agent.model.name,
+            messages=as_messages(given),
+            settings=settings or ModelSettings(),
+            call_class=call_class,
+            number=run.number,
+        )
+    if model is not None:
+        request = request.with_model(model)
+    if instructions is not None:
+        request = request.with_instructions(instructions)
+    if settings is not None:
+        request = request.replace(settings=settings)
+    what = problem(request.messages)
+    if what is not None:
+        raise HistoryError(f"ctx.generate was given a history that no provider takes: {what}")
+    if run.noted is not None:
+        raise Signal(run.noted)
+    target = run.model_for(request)
+    reservation = await run.meter.begin_model_call(request, target)
+    node = run.record.open("model", request.model, request) if run.record is not None else None
+    told: list[Usage | None] = []
+    try:
+        response = await provide(run, request, target, None, told, asyncio.current_task())
+    except BaseException as error:
+        spent = told[0] if told else None
+        run.meter.end_model_call(reservation, spent, failed=spent is None)
+        if spent is not None:
+            run.add_usage(spent)
+        if node is not None:
+            await run.record.close(node, error=error)  # type: ignore[union-attr]  # it is there
+        raise
+    run.meter.end_model_call(reservation, response.usage)
+    if response.usage is not None:
+        run.add_usage(response.usage)
+    if node is not None:
+        await run.record.close(node, content=response)  # type: ignore[union-attr]  # as above
+    return response
