@@ -16,7 +16,8 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 VALUES, CONTRACT, ENGINE, AGENT, ROOT, EDGE = range(6)
 RANKS = {
-    **dict.fromkeys(["ids", "clock", "text", "errors", "messages", "request", "events", "outcomes"], VALUES),
+    **dict.fromkeys(["ids", "clock", "text", "errors", "outcomes", "events"], VALUES),
+    **dict.fromkeys(["messages", "message_dicts", "inputs", "request"], VALUES),
     **dict.fromkeys(["models", "models.base", "models.guard"], CONTRACT),
     "_engine": ENGINE,
     "agent": AGENT,
