@@ -3,7 +3,7 @@
 import pytest
 
 from interpose import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
-from interpose.builtin.groups import groups_of, insert_note, leading, without
+from interpose.groups import groups_of, insert_note, leading, without
 
 
 def history(shape: str) -> list[Message]:

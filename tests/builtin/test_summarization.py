@@ -22,8 +22,8 @@ from interpose import (
     UserMessage,
     tool,
 )
+from interpose.brevity import first_sentence
 from interpose.builtin import Summarization, by_model, extractive
-from interpose.builtin.summaries import first_sentence
 from interpose.testing import MemoryBackend, ScriptedModel, calls, make_context, make_request, text
 
 
@@ -357,7 +357,7 @@ def test_extract_keeps_the_lines_of_a_former_summary() -> None:
     ],
 )
 def test_first_sentence_is_at_most_160_characters(said: str, expected: str) -> None:
-    assert first_sentence(said) == expected
+    assert first_sentence(said, 160) == expected
 
 
 @pytest.mark.parametrize(

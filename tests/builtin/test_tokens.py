@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from interpose import AssistantMessage, ImagePart, ModelRequest, TextPart, ToolCall, UserMessage, tool
-from interpose.builtin.tokens import MEDIA_TOKENS, Tally, check_counter, count_message, count_tool, plain_json, tokens
+from interpose.tokens import MEDIA_TOKENS, Tally, check_counter, count_message, count_tool, plain_json, tokens
 
 
 @pytest.mark.parametrize(("text", "expected"), [("a" * 9, 3), ("a" * 8, 2), ("", 0), ("\n" * 4000, 1000)])

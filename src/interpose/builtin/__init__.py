@@ -8,8 +8,8 @@ from interpose.builtin.retry import RetryModelCalls
 from interpose.builtin.stop import Stop
 from interpose.builtin.summaries import by_model, extractive
 from interpose.builtin.summarization import Summarization
-from interpose.builtin.tokens import CHARS_PER_TOKEN
 from interpose.builtin.tool_cache import CacheStorage, ToolCache
+from interpose.tokens import CHARS_PER_TOKEN
 
 __all__ = [
     "CHARS_PER_TOKEN",

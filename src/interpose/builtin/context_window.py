@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from interpose.builtin.groups import groups_of, insert_note, leading, without
+from interpose.groups import groups_of, insert_note, leading, without
 from interpose.messages import Message, ToolMessage
 from interpose.middleware import Middleware
 

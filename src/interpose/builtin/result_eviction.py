@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from interpose.backends import Backend, ReadableBackend, path_part
-from interpose.builtin.tokens import CountTokens, check_counter, plain_json, tokens
 from interpose.messages import TextPart
 from interpose.middleware import Middleware
 from interpose.text import readable, to_json
+from interpose.tokens import CountTokens, check_counter, plain_json, tokens
 from interpose.tools import Tool, tool
 
 if TYPE_CHECKING:

@@ -1,12 +1,12 @@
 """Ways to summarise messages, for `Summarization`."""
 
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from interpose.builtin.tokens import CountTokens, tokens
+from interpose.brevity import first_sentence
 from interpose.messages import Message
 from interpose.request import ModelSettings
+from interpose.tokens import CountTokens, tokens
 
 if TYPE_CHECKING:
     from interpose.context import RunContext
@@ -21,8 +21,6 @@ INSTRUCTIONS = (
     "what was decided, names, numbers and paths exactly as written, and what is still open. Take up an earlier "
     "summary at its beginning. Answer with the summary alone."
 )
-
-_SENTENCE_END = re.compile(r"(?<=[.!?])(?=\s)|(?<=[\u3002\uff01\uff1f])|\n")
 
 
 def extractive(
@@ -63,15 +61,9 @@ def _is_summary(message: Message) -> bool:
 
 def line_of(message: Message) -> str:
     """Return one line on *message*."""
-    said = first_sentence(message.text)
+    said = first_sentence(message.text, MAX_LINE_CHARS)
     calls = ", ".join([f"{call.name}({', '.join(call.args)})" for call in message.tool_calls])
     return f"{message.role}: {' '.join(filter(None, [said, calls]))}"
-
-
-def first_sentence(text: str, max_chars: int = MAX_LINE_CHARS) -> str:
-    """Return the first sentence of *text*, or its beginning if that is longer than *max_chars*."""
-    sentence = _SENTENCE_END.split(text.lstrip()[: max_chars + 1], maxsplit=1)[0].rstrip()
-    return sentence if len(sentence) <= max_chars else sentence[: max_chars - 1].rstrip() + "…"
 
 
 def by_model(model: Any = None, *, instructions: str = INSTRUCTIONS, max_tokens: int = 1000) -> Summarize:

@@ -8,12 +8,12 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interpose.backends import Backend, path_part
-from interpose.builtin.groups import groups_of, leading, newest_user, without
 from interpose.builtin.summaries import Summarize, extractive
-from interpose.builtin.tokens import CountTokens, Tally, check_counter, tokens
+from interpose.groups import groups_of, leading, newest_user, without
 from interpose.messages import Message, SystemMessage
 from interpose.middleware import Middleware
 from interpose.text import to_json
+from interpose.tokens import CountTokens, Tally, check_counter, tokens
 
 if TYPE_CHECKING:
     from interpose.context import RunContext
