@@ -1,6 +1,7 @@
 """The virtual environments of the contestants, and what it costs to install and import each (W6)."""
 
 import json
+import os
 import subprocess
 import sys
 import venv
@@ -101,5 +102,6 @@ def _own_environment() -> Path:
 
 
 def _output(python: Path, code: str) -> str:
-    done = subprocess.run([str(python), "-c", code], check=True, capture_output=True, text=True, cwd=VENVS)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run([str(python), "-c", code], check=True, capture_output=True, text=True, cwd=VENVS, env=env)
     return done.stdout

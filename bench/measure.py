@@ -5,6 +5,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +13,8 @@ from bench.cases import Case
 from bench.environments import ROOT, Contestant
 
 FIGURES = dict[str, float]
+SLOW_ROUNDS = 3
+SLOW_MEMORY_S = 20
 
 
 @dataclass(frozen=True)
@@ -77,14 +80,16 @@ class Bench:
         """Return the figures of *case* by contestant; those that refuse it or fail are left out."""
         if case.workload == "W7":
             return self._memory(case)
-        ready = []
+        slow: dict[str, bool] = {}
         for name, worker in self.workers.items():
             answer = worker.ask(do="prepare", case=asdict(case), seconds=self.effort.round_s)
             if "loops" in answer:
-                ready.append(name)
-        rounds: dict[str, list[FIGURES]] = {name: [] for name in ready}
-        for _ in range(self.effort.rounds):
-            for name in ready:
+                slow[name] = answer["slow"]
+        rounds: dict[str, list[FIGURES]] = {name: [] for name in slow}
+        for index in range(self.effort.rounds):
+            for name in slow:
+                if slow[name] and index >= SLOW_ROUNDS:
+                    continue
                 answer = self.workers[name].ask(do="round")
                 if "value" in answer:
                     rounds[name].append(answer)
@@ -92,13 +97,17 @@ class Bench:
 
     def _memory(self, case: Case) -> dict[str, FIGURES]:
         held: dict[str, list[float]] = {}
+        slow: set[str] = set()
         for _ in range(self.effort.memory_rounds):
-            for contestant in self.contestants:
+            for contestant in [one for one in self.contestants if one.name not in slow]:
+                started = time.monotonic()
                 worker = Worker(contestant)
                 answer = worker.ask(do="memory", case=asdict(case), waiting=self.effort.waiting)
                 worker.close()
                 if "value" in answer:
                     held.setdefault(contestant.name, []).append(answer["value"])
+                if time.monotonic() - started > SLOW_MEMORY_S:
+                    slow.add(contestant.name)
         return {name: {"value": statistics.median(values)} for name, values in held.items()}
 
 

@@ -99,7 +99,11 @@ def report(results: Results, *, write: bool) -> None:
     kept = {
         "labels": {one.name: one.label for one in results.contestants},
         "cases": [
-            {"case": asdict(case), "title": ", ".join(title(case)), "figures": figures}
+            {
+                "case": asdict(case),
+                "title": title(case)[0] + (f", {case.form}" if case.form else ""),
+                "figures": figures,
+            }
             for case, figures in results.cases
         ],
         "footprints": results.footprints,
