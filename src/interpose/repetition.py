@@ -3,6 +3,8 @@
 TIMES = 4
 MIN_LINE_CHARS = 10
 MIN_BLOCK_CHARS = 40
+MAX_BLOCK_CHARS = 4000
+"""Longer blocks are not looked for, so that the time stays linear in the text."""
 
 
 def repeats_itself(text: str) -> bool:
@@ -28,26 +30,38 @@ def _repeats_a_line(text: str) -> bool:
 
 
 def _repeats_a_block(text: str) -> bool:
-    """Look for a period: of four equal blocks in a row, one of every 40 characters is found again one block later."""
+    """Look for a period: of four equal blocks in a row, a piece at one of every 80 places stands again a block later.
+
+    Three blocks are 120 characters at least, so 40 that begin at such a place are always among them.
+    """
     last = len(text) - (TIMES - 1) * MIN_BLOCK_CHARS
-    for start in range(0, last, MIN_BLOCK_CHARS):
-        again = text.find(text[start : start + MIN_BLOCK_CHARS], start + 1)
-        if again > 0 and _is_periodic(text, start, again - start):
+    seen: dict[int, int] = {}
+    for start in range(0, last, 2 * MIN_BLOCK_CHARS):
+        anchor = text[start : start + MIN_BLOCK_CHARS]
+        period = text.find(anchor, start + 1, start + MAX_BLOCK_CHARS + MIN_BLOCK_CHARS) - start
+        if period <= 0 or start < seen.get(period, 0):
+            continue
+        begin, end = _run(text, start, period)
+        if _is_long_enough(text[begin : begin + period], end - begin):
             return True
+        seen[period] = end
     return False
 
 
-def _is_periodic(text: str, place: int, period: int) -> bool:
-    """Return whether the text round *place* repeats with *period* for long enough to hold four blocks."""
+def _run(text: str, place: int, period: int) -> tuple[int, int]:
+    """Return from where to where each character round *place* stands again one *period* later."""
     begin, end = place, place
     while begin > 0 and text[begin - 1] == text[begin - 1 + period]:
         begin -= 1
     while end + period < len(text) and text[end] == text[end + period]:
         end += 1
-    block = text[begin : begin + period]
-    times = -(-MIN_BLOCK_CHARS // period)
-    long_enough = period > MIN_BLOCK_CHARS or times > 1 or len(block.strip()) >= MIN_BLOCK_CHARS
-    return long_enough and end - begin >= (TIMES * times - 1) * period and _says_something(block)
+    return begin, end
+
+
+def _is_long_enough(block: str, length: int) -> bool:
+    """Return whether a run of *length* holds four times *block*, or as much of short ones as makes 40 characters."""
+    blocks = -(-MIN_BLOCK_CHARS // len(block))
+    return length >= (TIMES * blocks - 1) * len(block) and _says_something(block)
 
 
 def _says_something(text: str) -> bool:
