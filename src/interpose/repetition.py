@@ -34,9 +34,8 @@ def _repeats_a_block(text: str) -> bool:
 
     Three blocks are 120 characters at least, so 40 that begin at such a place are always among them.
     """
-    last = len(text) - (TIMES - 1) * MIN_BLOCK_CHARS
     seen: dict[int, int] = {}
-    for start in range(0, last, 2 * MIN_BLOCK_CHARS):
+    for start in range(0, len(text) - MIN_BLOCK_CHARS, 2 * MIN_BLOCK_CHARS):
         anchor = text[start : start + MIN_BLOCK_CHARS]
         period = text.find(anchor, start + 1, start + MAX_BLOCK_CHARS + MIN_BLOCK_CHARS) - start
         if period <= 0 or start < seen.get(period, 0):
