@@ -3,16 +3,19 @@
 import asyncio
 from typing import Any
 
+import pytest
 from tests.lifecycle.play import add, agent, both, deltas, hello
 
 from interpose import (
+    Agent,
     Middleware,
     ProviderDown,
     after_model_call,
+    before_model_call,
     on_chunk,
     wrap_model_call,
 )
-from interpose.testing import calls, fail, text, text_of
+from interpose.testing import calls, fail, hang, text, text_of
 
 
 class Holds(Middleware):
@@ -106,3 +109,28 @@ async def test_a_rewritten_response_supersedes_what_was_shown_and_meets_the_hook
     played = await both(lambda log: agent(hello(), middleware=[on_chunk(louder), rewrite]))
     assert len(superseded(played.events)) == 1
     assert text_of(played.events) == played.result.text == "other!"
+
+
+@pytest.mark.parametrize("reason", ["tool_calls", "length"])
+async def test_a_rewritten_text_beside_a_call_opens_no_call_twice(reason: str) -> None:
+    turn = calls(("add", {"a": 1, "b": 2}), text="look", finish_reason=reason)
+    rewrite = after_model_call(lambda ctx, request, response: response.with_text("other") if response.text else None)
+    played = await both(lambda log: agent(turn, text("end"), tools=[add], middleware=[rewrite]))
+    assert played.types.count("TOOL_CALL_RESULT") == 1
+    told = [event.tool_call_id for event in played.events if event.type == "TOOL_CALL_RESULT"]
+    assert told == [call.id for message in played.result.messages for call in message.tool_calls]
+
+
+@pytest.mark.parametrize("way", ["fails", "aborts"])
+async def test_of_held_text_nothing_is_sent_when_the_call_does_not_end_well(way: str) -> None:
+    def make(log: list[Any]) -> Agent[Any]:
+        def arm(ctx: Any, request: Any) -> None:
+            if way == "aborts":
+                asyncio.get_running_loop().call_later(0.005, ctx.abort)
+
+        turn = fail(ProviderDown("gone"), after=["half"]) if way == "fails" else hang(["half"])
+        return agent(turn, middleware=[Holds(log), before_model_call(arm)])
+
+    played = await both(make)
+    assert played.error is not None
+    assert not [kind for kind in played.types if kind.startswith("TEXT")]
