@@ -4,20 +4,23 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.lifecycle.play import add, agent, both, ending_of, results_of
+from tests.lifecycle.play import add, agent, both, ending_of, play, results_of
 
 from interpose import (
     Agent,
     LimitExceeded,
     Limits,
     Middleware,
+    ModelSettings,
     ModelTimeout,
+    ProviderDown,
     RunAborted,
     Usage,
     before_model_call,
     on_chunk,
+    wrap_model_call,
 )
-from interpose.testing import ScriptedModel, calls, hang, text
+from interpose.testing import ScriptedModel, calls, fail, hang, text
 
 ADD = calls(("add", {"a": 1, "b": 2}))
 
@@ -255,3 +258,65 @@ async def test_parallel_sub_agents_cannot_pass_a_limit_together() -> None:
     played = await both(make)
     assert played.result.finish_reason == "limit"
     assert all(len(one.model.requests) == 2 for one in inners)  # type: ignore[attr-defined]  # is scripted
+
+
+async def test_parallel_sub_agents_cannot_pass_a_token_limit_together() -> None:
+    used = Usage(input_tokens=40, output_tokens=10)
+    inners: list[Agent[Any]] = []
+
+    def slow(request: Any) -> Any:
+        async def later() -> Any:
+            await asyncio.sleep(0.002)
+            return text("inner", usage=used)
+
+        return later()
+
+    def make(log: list[Any]) -> Agent[Any]:
+        inner = agent(model=ScriptedModel(*[slow] * 20), settings=ModelSettings(max_tokens=50))
+        inners.append(inner)
+        turn = calls(*[("ask", {"prompt": f"q{n}"}) for n in range(10)], usage=used)
+        return Nested(inner, turn, "never", limits=Limits(max_total_tokens=200)).outer
+
+    played = await both(make)
+    assert played.result.finish_reason == "limit"
+    assert played.result.usage.total_tokens is not None
+    assert played.result.usage.total_tokens <= 200
+    assert all(len(one.model.requests) <= 3 for one in inners)  # type: ignore[attr-defined]  # is scripted
+
+
+async def test_what_was_set_aside_for_a_failed_call_is_given_back() -> None:
+    used = Usage(input_tokens=10, output_tokens=10)
+
+    async def patient(ctx: Any, request: Any, call_next: Any) -> Any:
+        for _ in range(4):
+            try:
+                return await call_next.again(request)
+            except ProviderDown:
+                continue
+        return await call_next(request)
+
+    turns = [*[fail(ProviderDown("gone"))] * 3, text("made it", usage=used)]
+    limits = Limits(max_total_tokens=100, on_exceeded="raise")
+    settings = ModelSettings(max_tokens=60)
+    played = await both(
+        lambda log: agent(*turns, settings=settings, limits=limits, middleware=[wrap_model_call(patient)])
+    )
+    assert played.result.text == "made it"
+    assert played.result.usage.total_tokens == 20
+
+
+@pytest.mark.parametrize("how", ["run", "stream"])
+async def test_a_tool_that_hangs_is_cut_at_any_moment(how: str) -> None:
+    async def deaf() -> str:
+        """Wait, whatever comes."""
+        for _ in range(3):
+            try:
+                await asyncio.sleep(10)
+            except Exception:
+                continue
+        return "done"
+
+    one = agent(calls("deaf"), "x", tools=[deaf], limits=Limits(tool_timeout_s=0.02))
+    played = await play(how, one)
+    assert played.result.text == "x"
+    assert played.result.steps[0].tool_results[0].is_error
