@@ -1,6 +1,7 @@
 """interpose runs LLM agents; its heart is middleware: every seam of a run is named and has one written rule."""
 
 from interpose.agent import Agent
+from interpose.backends import Backend, FileBackend
 from interpose.capabilities import Capability
 from interpose.clock import Clock
 from interpose.context import RunContext, ToolContext
@@ -49,6 +50,17 @@ from interpose.events import (
     ToolCallEndEvent,
     ToolCallResultEvent,
     ToolCallStartEvent,
+)
+from interpose.hooks import (
+    DEFAULT_POST_MODEL_HOOKS,
+    PostModelHookContext,
+    PostModelHookResult,
+    PreModelHookContext,
+    PreModelHookResult,
+    history_trimmer,
+    repetition_detector,
+    tool_call_validator,
+    tool_prompt_budget,
 )
 from interpose.info import (
     AbortInfo,
@@ -136,6 +148,7 @@ from interpose.models.base import (
 from interpose.outcomes import DROP, Abort, End, Pause, Retry, Skip
 from interpose.request import ModelRequest, ModelResponse, ModelSettings, Step, Usage
 from interpose.result import RunResult, RunStream
+from interpose.tokens import CHARS_PER_TOKEN
 from interpose.tools import Tool, tool
 
 __all__ = [
@@ -146,8 +159,10 @@ __all__ = [
     "AssistantMessage",
     "AudioPart",
     "AuthFailed",
+    "Backend",
     "BadRequest",
     "Budget",
+    "CHARS_PER_TOKEN",
     "Cancelled",
     "Capability",
     "CapabilityError",
@@ -156,11 +171,13 @@ __all__ = [
     "ContextTooLong",
     "ContinueState",
     "CustomEvent",
+    "DEFAULT_POST_MODEL_HOOKS",
     "DROP",
     "End",
     "ErrorInfo",
     "Event",
     "FatalToolError",
+    "FileBackend",
     "FileEvent",
     "FilePart",
     "Finish",
@@ -191,6 +208,10 @@ __all__ = [
     "OpenInterrupt",
     "OutputError",
     "Pause",
+    "PostModelHookContext",
+    "PostModelHookResult",
+    "PreModelHookContext",
+    "PreModelHookResult",
     "ProviderDown",
     "ProviderError",
     "ProviderPart",
@@ -251,6 +272,7 @@ __all__ = [
     "before_model_call",
     "before_tool_call",
     "fold",
+    "history_trimmer",
     "on_abort",
     "on_chunk",
     "on_config",
@@ -269,8 +291,11 @@ __all__ = [
     "on_structured_output_config",
     "on_tool_phase_complete",
     "on_usage",
+    "repetition_detector",
     "setup",
     "tool",
+    "tool_call_validator",
+    "tool_prompt_budget",
     "unfold",
     "wrap_model_call",
     "wrap_run",

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from interpose._engine.buffer import Buffer, Log
 from interpose._engine.explain import Explanation, explain
 from interpose._engine.life import live
+from interpose._engine.model_hooks import ModelHooks
 from interpose._engine.nested import agent_tool
 from interpose._engine.opening import Openings
-from interpose._engine.plan import Plan, agent_layer, as_list, as_middleware, is_factory
+from interpose._engine.plan import Plan, as_list, as_middleware, is_factory, model_hooks_layer, tool_hooks_layer
+from interpose._engine.registry import Registry
 from interpose._engine.run import Run, has_own_generate
 from interpose.clock import REAL_CLOCK, Clock
 from interpose.errors import ConfigurationError
+from interpose.hooks import DEFAULT_POST_MODEL_HOOKS
 from interpose.info import RunConfig
 from interpose.limits import Limits
 from interpose.middleware import Middleware
@@ -37,8 +40,8 @@ if TYPE_CHECKING:
 else:
     ContextT = TypeVar("ContextT")
 
-ENDED_RUNS_KEPT = 32
-"""How many ended runs of `start` can still be attached to."""
+
+HookT = TypeVar("HookT", bound=Callable[..., Any])
 
 
 class Agent(Generic[ContextT]):
@@ -66,7 +69,7 @@ class Agent(Generic[ContextT]):
         store: Any = None,
         before_tool: Callable[..., Any] | None = None,
         after_tool: Callable[..., Any] | None = None,
-        post_model_hooks: Sequence[Any] = (),
+        post_model_hooks: Sequence[Any] = DEFAULT_POST_MODEL_HOOKS,
         redact: Sequence[Any] = (),
         clock: Clock | None = None,
         name: str = "agent",
@@ -98,14 +101,17 @@ class Agent(Generic[ContextT]):
     def _begin_life(self) -> None:
         """Set what is the agent's own and not copied: its runs, and what it has opened."""
         self._openings = Openings()
-        self._runs: set[Run] = set()
-        self._ended_runs: dict[str, Run] = {}
+        self._runs = Registry()
         self._override: ContextVar[Agent[Any] | None] = ContextVar("override", default=None)
         self._lock = threading.Lock()
 
     def _build(self) -> None:
         """Lower middleware, tools and output into what runs need; all checks of assembly are here."""
-        self._plan = Plan(self._middleware, self.own_tools, agent_layer(self.before_tool, self.after_tool))
+        tool_hooks = tool_hooks_layer(self.before_tool, self.after_tool)
+        model_hooks = None
+        if self.pre_model_hooks or self.post_model_hooks:
+            model_hooks = model_hooks_layer(ModelHooks(self.pre_model_hooks, self.post_model_hooks))
+        self._plan = Plan(self._middleware, self.own_tools, tool_hooks, model_hooks)
         self._output = OutputType(self.output) if self.output is not None else None
         profile = getattr(self.model, "profile", None)
         self._generates = has_own_generate(self.model)
@@ -186,6 +192,31 @@ class Agent(Generic[ContextT]):
             self._middleware = before
             self._build()
             raise
+
+    def register_pre_model_hook(self, hook: HookT) -> HookT:
+        """Append a hook that sees each model call before it is made; also a decorator.
+
+        Raises:
+            ConfigurationError: the agent has run already.
+        """
+        return self._register(self.pre_model_hooks, hook)
+
+    def register_post_model_hook(self, hook: HookT) -> HookT:
+        """Append a hook that sees each model call after it was made; also a decorator.
+
+        Raises:
+            ConfigurationError: the agent has run already.
+        """
+        return self._register(self.post_model_hooks, hook)
+
+    def _register(self, hooks: list[Any], hook: HookT) -> HookT:
+        if self._openings.ran:
+            raise ConfigurationError("model hooks must be registered before the first run")
+        if not callable(hook):
+            raise ConfigurationError(f"a model hook must be a function of its context, got {hook!r}")
+        hooks.append(hook)
+        self._build()
+        return hook
 
     def explain(self) -> Explanation:
         """Return, per seam, who acts in which order; who holds the stream; who brings which tools and capabilities.
@@ -286,11 +317,7 @@ class Agent(Generic[ContextT]):
         Raises:
             KeyError: there is no such run.
         """
-        agent = self._now()
-        run = next((one for one in agent._runs if one.run_id == run_id), None) or agent._ended_runs.get(run_id)
-        if run is None or not isinstance(run.buffer, Log):
-            raise KeyError(f"no run {run_id!r} that was begun with start() is going on or has ended lately")
-        return RunStream(run, owned=False, after=after)
+        return RunStream(self._now()._runs.find(run_id), owned=False, after=after)
 
     def as_tool(self, name: str, description: str) -> Tool:
         """Return a tool that runs this agent with one argument, `prompt`, as a nested run."""
@@ -353,15 +380,8 @@ class Agent(Generic[ContextT]):
             inherited = [one for one in inherited if not any(one is own for own in plan.middleware)]
             plan = plan.with_run(inherited, run.extra)
         run.plan = plan
-        self._runs.add(run)
+        self._runs.runs.add(run)
         run.start(live)
-
-    def _ended(self, run: Run) -> None:
-        self._runs.discard(run)
-        if run.buffer.__class__ is Log:
-            self._ended_runs[run.run_id] = run
-            while len(self._ended_runs) > ENDED_RUNS_KEPT:
-                del self._ended_runs[next(iter(self._ended_runs))]
 
     async def _ready(self, *, first_run: bool) -> None:
         """Await the factory and open middleware, once, before the first run."""
@@ -387,8 +407,8 @@ class Agent(Generic[ContextT]):
 
     async def aclose(self) -> None:
         """Stop runs in flight (`RunAborted("closed")`), then close middleware, last first; a failure is logged."""
-        runs = [run for run in self._runs if run.loop is asyncio.get_running_loop()]
-        for run in list(self._runs):
+        runs = [run for run in self._runs.runs if run.loop is asyncio.get_running_loop()]
+        for run in list(self._runs.runs):
             run.abort("closed")
         for run in runs:
             await run.over()

@@ -101,7 +101,7 @@ class RunContext(Generic[ContextT]):
     @property
     def messages(self) -> tuple[Message, ...]:
         """The messages of the thread so far, with the run's own; read-only."""
-        return self._run.messages
+        return self._run.history.messages
 
     @property
     def usage(self) -> Usage:
@@ -111,7 +111,7 @@ class RunContext(Generic[ContextT]):
     @property
     def tools(self) -> tuple[Tool, ...]:
         """The tools of the run."""
-        return self._run.tools
+        return self._run.config.tools
 
     @property
     def provider(self) -> str:

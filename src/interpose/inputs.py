@@ -1,7 +1,7 @@
 """What callers hand in, as messages: texts, messages and dicts, with half characters replaced where text enters."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,6 +16,8 @@ from interpose.messages import (
     UserMessage,
 )
 from interpose.text import clean, clean_value
+
+MessageT = TypeVar("MessageT", bound=Message)
 
 
 def as_messages(given: object) -> tuple[Message, ...]:
@@ -32,13 +34,13 @@ def as_messages(given: object) -> tuple[Message, ...]:
     if isinstance(given, str):
         return (UserMessage(clean(given)),)
     if isinstance(given, MESSAGE_TYPES):
-        return (_clean_message(given),)
+        return (clean_message(given),)
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise TypeError(f"expected a prompt or a list of messages, got {type(given).__name__}; write [{{...}}] for one")
     items = tuple(given)
     if _KINDS.issuperset(map(type, items)) and _is_clean(items):  # a long history is looked at as a whole
         return items
-    return tuple([_clean_message(_as_message(item)) for item in items])
+    return tuple([clean_message(_as_message(item)) for item in items])
 
 
 def _as_message(given: Any) -> Message:
@@ -49,7 +51,7 @@ def _as_message(given: Any) -> Message:
     return message_from_dict(given)
 
 
-def _clean_message(message: Message) -> Message:
+def clean_message(message: MessageT) -> MessageT:
     """Return *message* with half characters replaced in all that a model reads; itself where there are none."""
     return message if _is_clean(message) else _replace_half_characters(message)
 
@@ -67,10 +69,11 @@ def _is_clean(value: Any) -> bool:
     return True
 
 
-def _replace_half_characters(message: Message) -> Message:
+def _replace_half_characters(message: MessageT) -> MessageT:
     changes: dict[str, Any] = {"text": clean(message.text)}
-    if getattr(message, "parts", ()):
-        changes = {"text": "", "parts": tuple([_clean_part(part) for part in message.parts])}  # type: ignore[union-attr]  # looked
+    parts: Any = getattr(message, "parts", ())
+    if parts:
+        changes = {"text": "", "parts": tuple([_clean_part(part) for part in parts])}
     elif isinstance(message, AssistantMessage):
         changes["reasoning"] = clean(message.reasoning) if message.reasoning else message.reasoning
         changes["tool_calls"] = tuple([_clean_part(call) for call in message.tool_calls])

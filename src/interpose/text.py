@@ -89,5 +89,13 @@ def readable(value: Any) -> str:
         return bytes(value).decode("utf-8", "replace")
     try:
         return to_json(value)
-    except (RecursionError, ValueError, TypeError):
+    except Exception:
+        return _named(value)
+
+
+def _named(value: Any) -> str:
+    """Return the `repr` of a value that JSON cannot hold, or the name of its type where even that fails."""
+    try:
         return clean(repr(value))
+    except Exception:
+        return f"<{type(value).__name__}>"

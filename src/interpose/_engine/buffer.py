@@ -73,7 +73,10 @@ class Buffer:
         self.last = True
         if self.items and not self.discarding:
             self.taken = asyncio.get_running_loop().create_future()
-            await self.taken
+            try:
+                await self.taken
+            finally:
+                self.taken = None
 
     @property
     def read_out(self) -> bool:

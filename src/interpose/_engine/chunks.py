@@ -12,6 +12,7 @@ from interpose._engine.buffer import BUFFER_SIZE
 from interpose._engine.chain import wrong
 from interpose._engine.plan import name_of
 from interpose._engine.signals import Signal
+from interpose.errors import HookError
 from interpose.events import (
     CustomEvent,
     Event,
@@ -26,6 +27,9 @@ from interpose.events import (
     TextMessageContentEvent,
     TextMessageEndEvent,
     TextMessageStartEvent,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallStartEvent,
 )
 from interpose.outcomes import DROP
 
@@ -178,12 +182,12 @@ class Pipe:
         self.emitted.append(CustomEvent(name, value))
         if run.pump is not None:
             run.wake_pump()
-        elif not self.busy:
+        elif not self.busy and run.said_started:
             run.spawn_flush()
 
     async def flush(self) -> None:
-        """Pipe what was emitted."""
-        while self.emitted and not self.busy:
+        """Pipe what was emitted; nothing before `RUN_STARTED`."""
+        while self.emitted and self.run.said_started:
             event = self.emitted.pop(0)
             for one in await self.through(event):
                 self.put(one)
@@ -193,6 +197,7 @@ class IdlePipe:
     """The pipe of a run whose events nobody sees; shared by all such runs."""
 
     active = False
+    busy = False
     index = -1
     held = None
     buffer = None
@@ -239,7 +244,14 @@ def accept(hook: Hook, event: Event, said: Any) -> Sequence[Event]:
         out = said
     else:
         raise wrong(_Named(hook), "on_chunk", said, "an event, a list of events, DROP")
-    return (event,) if event.__class__ in WATCHED_ONLY else out
+    kind: type = event.__class__
+    if kind in WATCHED_ONLY:
+        return (event,)
+    subject = subject_of(event) if kind in SCOPED else None
+    for one in out:
+        if one is not event and one.__class__ in SCOPED and subject_of(one) != subject:
+            raise HookError(_changed_id(hook, event, one))
+    return out
 
 
 class _Named:
@@ -249,6 +261,20 @@ class _Named:
         self.name = name_of(hook.middleware)
 
 
+def subject_of(event: Event) -> str | None:
+    """Return the id of the message or call that *event* belongs to."""
+    return getattr(event, "message_id", None) or getattr(event, "tool_call_id", None)
+
+
+def _changed_id(hook: Hook, event: Event, said: Event) -> str:
+    return (
+        f"{hook!r} returned a {said.type} for {subject_of(said)!r} in the place of a {event.type} for "
+        f"{subject_of(event)!r}; the id of a message or call must stay, and only its own events may be sent within it"
+    )
+
+
 STARTS = (TextMessageStartEvent, ReasoningMessageStartEvent)
 CONTENTS = (TextMessageContentEvent, ReasoningMessageContentEvent)
 ENDS = (TextMessageEndEvent, ReasoningMessageEndEvent)
+CALL_EVENTS = (ToolCallStartEvent, ToolCallArgsEvent, ToolCallEndEvent)
+SCOPED: frozenset[type[Event]] = frozenset((*STARTS, *CONTENTS, *ENDS, *CALL_EVENTS))

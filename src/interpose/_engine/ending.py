@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import CancelledError, current_task
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 from interpose._engine.interrupts import question
@@ -12,7 +13,7 @@ from interpose._engine.plan import Hook, call_hook, name_of
 from interpose._engine.provider_call import clean_pieces
 from interpose._engine.signals import LimitHit, Note, Rank, Signal
 from interpose._engine.step import tell_results
-from interpose.errors import InterposeError, LimitExceeded, RunAborted
+from interpose.errors import HookError, InterposeError, LimitExceeded, RunAborted
 from interpose.events import RunErrorEvent, RunFinishedEvent, RunStartedEvent, StepFinishedEvent
 from interpose.info import AbortInfo, ErrorInfo, FinishInfo
 from interpose.messages import AssistantMessage, ToolMessage, ToolResult
@@ -60,6 +61,9 @@ async def settle_gracefully(run: Run, note: Note) -> RunResult:
     interrupts: tuple[Any, ...] = ()
     await keep_answer(run, "limit" if note.rank is Rank.LIMIT else None)
     if note.rank is Rank.PAUSE:
+        if run.passes:
+            waiting = {one.original.id for one in run.passes if one.asked is not None}
+            await answer_calls(run, tell=True, waiting=waiting)
         status, reason, interrupts = "interrupted", "interrupt", pause(run, value)
     else:
         await answer_calls(run, tell=True)
@@ -88,9 +92,9 @@ async def keep_answer(run: Run, cut: str | None) -> None:
     if run.settling is not None or call is None:
         return
     narrator = call.narrator
-    run.pipe.release()
     if narrator is not None:
         await narrator.finish()
+    run.pipe.release()
     if call.response is not None:
         run.settle_response(call.reached, call.response, call.usage)  # type: ignore[arg-type]  # answered, so reached
         if not call.response.tool_calls:
@@ -113,8 +117,8 @@ def partial_message(run: Run) -> AssistantMessage | None:
     return message.replace(tool_calls=()) if message.tool_calls else message
 
 
-async def answer_calls(run: Run, *, tell: bool) -> None:
-    """Answer the calls that are open: with what they came to, or with an error result."""
+async def answer_calls(run: Run, why: str = NOT_RUN, *, tell: bool, waiting: Container[str] = ()) -> None:
+    """Answer the calls that are open: with what they came to, or with an error result that says *why*."""
     open_calls = run.history.open
     if not open_calls:
         return
@@ -123,14 +127,15 @@ async def answer_calls(run: Run, *, tell: bool) -> None:
     messages: list[ToolMessage] = []
     calls = [call for message in run.history.messages[-1:] for call in message.tool_calls]
     for call in calls or ():
-        if call.id in open_calls:
-            result = finished.get(call.id) or call.refuse(NOT_RUN)
+        if call.id in open_calls and call.id not in waiting:
+            result = finished.get(call.id) or call.refuse(why)
             results.append(result)
             messages.append(result.message(call.name))
     run.history.extend(messages)
     if tell and run.pipe.active:
         await tell_results(run, tuple(messages))
-    run.finish_step(tuple(results))
+    if not waiting:
+        run.finish_step(tuple(results))
 
 
 async def say_last(run: Run, text: str) -> None:
@@ -200,11 +205,15 @@ async def end(run: Run, result: RunResult | None, failure: BaseException | None)
         except BaseException as unsent:
             failure = unsent
     kind, error = verdict(run, failure)
+    failure = None  # its traceback holds this very frame
     run.closing = True
     if kind is not None:
         await absorb_cancel()
         run.failure = error
-        await close_failed(run, kind, error)
+        try:
+            await close_failed(run, kind, error)
+        except Exception:
+            logger.exception("closing the events of run %s failed", run.run_id)
     else:
         run.result = result
     await terminal_hooks(run, kind, error, result)
@@ -267,28 +276,29 @@ def verdict(run: Run, failure: BaseException | None) -> tuple[str | None, BaseEx
 
 async def close_failed(run: Run, kind: str, error: BaseException | None) -> None:
     """Attach what was done to *error*, store it, and close the stream with `RUN_ERROR`."""
+    pipe = run.pipe
+    narrator = pipe.narrator
+    if narrator is not None:
+        if pipe.held is not None:
+            narrator.forget()
+        elif run.plan.on_chunk:
+            await flush_open_message(narrator)
+    pipe.held = None
     if run.past_checks:
-        await answer_calls(run, tell=False)
+        why = f"not executed: {error}" if isinstance(error, LimitExceeded) else NOT_RUN
+        await answer_calls(run, why, tell=False)
         half = partial_message(run) if run.settling is None and run.model_call is not None else None
         partial = result_of(run, "cancelled" if kind == "abort" else "error")
         if half is not None:
             partial = partial.replace(text=half.text)
-        try:
-            error.partial = partial  # type: ignore[union-attr]  # any exception takes an attribute
-        except AttributeError:
-            logger.debug("%r takes no attribute `partial`", error)
+        attach(error, partial)
         try:
             await commit(run)
         except Exception:
             logger.exception("what run %s had done could not be stored", run.run_id)
-    pipe = run.pipe
     if not pipe.active:
         return
-    pipe.held = None
-    narrator = pipe.narrator
     if narrator is not None:
-        if run.plan.on_chunk:
-            await flush_open_message(narrator)
         narrator.close_silently()
     if not run.said_started:
         pipe.put(RunStartedEvent(run.thread_id, run.run_id, run.parent_run_id))
@@ -299,6 +309,14 @@ async def close_failed(run: Run, kind: str, error: BaseException | None) -> None
     pipe.put(RunErrorEvent(str(error) or type(error).__name__, str(code), usage=usage_on_wire(run, run.usage)))
     if run.buffer is not None:
         run.buffer.last = True
+
+
+def attach(error: BaseException | None, partial: RunResult | None) -> None:
+    """Put what was done on the error that the caller gets, if it takes an attribute."""
+    try:
+        error.partial = partial  # type: ignore[union-attr]  # there is one, and nearly all take it
+    except AttributeError:
+        logger.debug("%r takes no attribute `partial`", error)
 
 
 async def flush_open_message(narrator: Any) -> None:
@@ -330,7 +348,9 @@ async def terminal_hooks(run: Run, kind: str | None, error: BaseException | None
         async with asyncio.timeout(TERMINAL_S):
             for hook in reversed(hooks):
                 try:
-                    await call_hook(hook, run.ctx, info)
+                    said = await call_hook(hook, run.ctx, info)
+                    if said is not None:
+                        raise HookError(f"{hook!r} returned {type(said).__name__} ({said!r:.80}); expected nothing")
                 except Exception as failure:
                     failures.append(failure)
                     if kind is not None:
@@ -340,6 +360,7 @@ async def terminal_hooks(run: Run, kind: str | None, error: BaseException | None
     if failures and kind is None:
         many = len(failures) > 1
         run.failure = ExceptionGroup("several on_finish hooks failed", failures) if many else failures[0]
+        attach(run.failure, result)
 
 
 async def close_middleware(one: Any) -> None:

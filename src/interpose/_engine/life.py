@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,7 +14,7 @@ from interpose._engine.plan import Hook, call_hook, name_of
 from interpose._engine.record import Record
 from interpose._engine.signals import Note, Rank, Signal
 from interpose._engine.step import answer_open_calls, loop, tell_results
-from interpose.errors import CapabilityError, ConfigurationError
+from interpose.errors import CapabilityError, ConfigurationError, InterposeError
 from interpose.events import RunStartedEvent
 from interpose.inputs import as_messages
 from interpose.messages import AssistantMessage
@@ -30,13 +31,16 @@ async def live(run: Run) -> None:
     """Live through *run*, whatever happens; its callers wait for `Run.finished`."""
     result: RunResult | None = None
     failure: BaseException | None = None
-    run.began = run.clock.monotonic()
+    run.began, run.alive = run.clock.monotonic(), True
     try:
         if run.noted is not None:
             raise Signal(run.noted)
         result = await work(run)
     except BaseException as error:
         failure = error
+        if isinstance(error, CancelledError) and run.noted is None and not run.task.cancelling():
+            failure = InterposeError("a hook raised CancelledError, though nobody cancelled the run")
+            failure.__cause__ = error
     try:
         await end(run, result, failure)
     except BaseException as error:
@@ -44,6 +48,7 @@ async def live(run: Run) -> None:
         if not isinstance(error, Exception):
             raise
     finally:
+        failure = None  # its traceback holds this very frame
         run.finished()
 
 
@@ -60,12 +65,16 @@ async def work(run: Run) -> RunResult:
         await run.tell(hook)
     if plan.provides:
         check_provided(run)
+    if run.named_thread:
+        await run.take_thread()
     added = await take_input(run)
     if plan.on_config:
         await configure_run(run)
     early = await ask_on_start(run)
     if run.pipe.active:
         await run.pipe.send(RunStartedEvent(run.thread_id, run.run_id, run.parent_run_id))
+        if run.pipe.emitted:
+            await run.pipe.flush()
         if added:
             await tell_results(run, added)
     if plan.run_layers:
@@ -133,12 +142,13 @@ def is_graceful(run: Run, note: Note) -> bool:
 
 
 def has_work(run: Run) -> bool:
-    """Whether there is something to answer: not so where all that was handed in was there and answered before."""
+    """Whether there is something to answer: not so where nothing came in, or only what was there and answered."""
     agent = run.agent
     if agent._output is not None and not agent._native_output and not run.config.tools:
         return False
-    last = run.history.messages[-1] if run.history.messages else None
-    return not (run.input_size == 0 and run.given is not None and last.__class__ is AssistantMessage)
+    if not run.history.messages:
+        return bool(run.config.instructions)
+    return not (run.input_size == 0 and run.history.messages[-1].__class__ is AssistantMessage)
 
 
 async def open_extra(run: Run) -> None:

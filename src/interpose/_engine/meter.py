@@ -7,41 +7,48 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from interpose._engine.signals import LimitHit, Rank, Signal
+from interpose.errors import ConfigurationError, LimitExceeded
+from interpose.limits import Budget
+from interpose.prices import cost_usd
 from interpose.request import ModelRequest, Usage
 
 if TYPE_CHECKING:
     from interpose._engine.run import Run
 
 
-def estimate(request: ModelRequest, model: Any) -> int:
-    """Return the tokens to set aside for *request*: its text at four characters a token, and the most it may answer."""
+def estimate(request: ModelRequest, model: Any) -> Usage:
+    """Return what to set aside for *request*: its text at four characters a token, and the most it may answer."""
     characters = len(request.instructions) + sum(len(message.text) for message in request.messages)
     profile = getattr(model, "profile", None)
     answer = request.settings.max_tokens or (profile.max_output_tokens if profile is not None else None) or 0
-    return characters // 4 + 1 + answer
+    usage = Usage(characters // 4 + 1, answer)
+    cost = cost_usd(usage, profile)
+    return usage if cost is None else usage.replace(cost_usd=cost)
 
 
 class Reservation:
-    """Tokens set aside for a model call that is under way, on one meter and its parents."""
+    """What is set aside for a model call under way, on one meter and its parents; counted when somebody asks."""
 
-    __slots__ = ("model", "request", "size")
+    __slots__ = ("_usage", "budgets", "model", "request")
 
     def __init__(self, request: ModelRequest, model: Any) -> None:
         self.request = request
         self.model = model
-        self.size: int | None = None
+        self.budgets: list[tuple[Budget, Any]] = []
+        self._usage: Usage | None = None
 
-    def tokens(self) -> int:
-        """Return what is set aside, counted when somebody first asks: alone, nobody does."""
-        if self.size is None:
-            self.size = estimate(self.request, self.model)
-        return self.size
+    @property
+    def usage(self) -> Usage:
+        """The estimate: alone, nobody asks for it."""
+        if self._usage is None:
+            self._usage = estimate(self.request, self.model)
+        return self._usage
 
 
 class Meter:
-    """What one run has spent; limits are looked at in the order duration, model calls, tool calls, tokens."""
+    """What one run has spent; limits are looked at in the order duration, model calls, tool calls, tokens, cost."""
 
-    __slots__ = ("limits", "model_calls", "parent", "reserved", "run", "tokens", "tool_calls", "waiters")
+    __slots__ = ("cost", "limits", "model_calls", "parent", "reserved", "run", "tokens", "tool_calls", "waiters")
 
     def __init__(self, run: Run, parent: Meter | None) -> None:
         self.run = run
@@ -50,6 +57,7 @@ class Meter:
         self.model_calls = 0
         self.tool_calls = 0
         self.tokens = 0
+        self.cost = 0.0
         self.reserved: set[Reservation] | None = None
         self.waiters: list[asyncio.Future[None]] | None = None
 
@@ -61,58 +69,85 @@ class Meter:
             meter = meter.parent
 
     async def begin_model_call(self, request: ModelRequest, model: Any) -> Reservation | None:
-        """Count a model call, and set tokens aside for it where they are limited.
+        """Count a model call, and set tokens, cost and budgets aside for it where they are limited.
 
         Raises:
             Signal: a limit of this run or of one around it is reached.
+            ConfigurationError: the cost is limited and the model's price is not known.
         """
-        tokens_limited = self._check_model_calls()
         reservation = None
-        if tokens_limited:
-            reservation = Reservation(request, model)
-            while (full := self._full()) is not None:
-                await full.wait()
-            self._check_model_calls()
-            for meter in self.chain():
-                if meter.limits.max_total_tokens is not None:
-                    meter.reserved = meter.reserved or set()
-                    meter.reserved.add(reservation)
-        one: Meter | None = self
-        while one is not None:
-            one.model_calls += 1
-            one = one.parent
+        if self._check_model_calls():
+            reservation = await self._reserve(request, model)
+        meter: Meter | None = self
+        while meter is not None:
+            meter.model_calls += 1
+            meter = meter.parent
         return reservation
 
     def _check_model_calls(self) -> bool:
-        """Return whether tokens are limited.
+        """Return whether anything but calls is limited.
 
         Raises:
             Signal: no more model calls are allowed.
         """
         meter: Meter | None = self
-        tokens_limited = False
+        limited = False
         while meter is not None:
             limits = meter.limits
             if limits.max_model_calls is not None and meter.model_calls >= limits.max_model_calls:
                 self.refuse(meter, "max_model_calls", limits.max_model_calls)
-            tokens_limited = tokens_limited or limits.max_total_tokens is not None
+            if limits.max_total_tokens is not None or limits.max_cost_usd is not None or limits.budgets:
+                limited = True
             meter = meter.parent
-        return tokens_limited
+        return limited
 
-    def _full(self) -> Meter | None:
-        """Return the meter whose tokens are all set aside, so that this call has to wait.
+    async def _reserve(self, request: ModelRequest, model: Any) -> Reservation:
+        reservation = Reservation(request, model)
+        while (full := self._full(reservation)) is not None:
+            await full.wait()
+        self._check_model_calls()  # again, since this call may have waited
+        for meter in self.chain():
+            if meter.limits.max_total_tokens is not None or meter.limits.max_cost_usd is not None:
+                meter.reserved = meter.reserved or set()
+                meter.reserved.add(reservation)
+        try:
+            for meter in self.chain():
+                await self._ask_budgets(meter, reservation)
+        except BaseException:
+            await self.end_model_call(reservation, None, failed=True)
+            raise
+        return reservation
+
+    async def _ask_budgets(self, meter: Meter, reservation: Reservation) -> None:
+        for budget in meter.limits.budgets:
+            try:
+                token = await budget.reserve(self.run.ctx, reservation.usage)
+            except LimitExceeded as error:
+                self.run.note(Rank.LIMIT, LimitHit(meter.run, error.limit, error.value, str(error)))
+                raise Signal(self.run.noted) from error  # type: ignore[arg-type]  # just noted
+            reservation.budgets.append((budget, token))
+
+    def _full(self, reservation: Reservation) -> Meter | None:
+        """Return the meter on which all that is left is set aside, so that this call has to wait.
 
         Raises:
             Signal: what is spent has reached a limit.
         """
         for meter in self.chain():
-            limit = meter.limits.max_total_tokens
-            if limit is None:
-                continue
-            if meter.tokens >= limit:
-                self.refuse(meter, "max_total_tokens", limit)
-            if meter.reserved and meter.tokens + sum(one.tokens() for one in meter.reserved) >= limit:
-                return meter
+            limits = meter.limits
+            if limits.max_total_tokens is not None:
+                if meter.tokens >= limits.max_total_tokens:
+                    self.refuse(meter, "max_total_tokens", limits.max_total_tokens)
+                aside = sum(one.usage.total_tokens or 0 for one in meter.reserved or ())
+                if aside and meter.tokens + aside >= limits.max_total_tokens:
+                    return meter
+            if limits.max_cost_usd is not None:
+                _check_price(reservation)
+                if meter.cost >= limits.max_cost_usd:
+                    self.refuse(meter, "max_cost_usd", limits.max_cost_usd)
+                spent = sum(one.usage.cost_usd or 0.0 for one in meter.reserved or ())
+                if spent and meter.cost + spent >= limits.max_cost_usd:
+                    return meter
         return None
 
     async def wait(self) -> None:
@@ -122,23 +157,32 @@ class Meter:
         self.waiters.append(waiter)
         await waiter
 
-    def end_model_call(self, reservation: Reservation | None, usage: Usage | None, *, failed: bool = False) -> None:
+    async def end_model_call(self, reservation: Reservation | None, usage: Usage | None, *, failed: bool) -> None:
         """Charge what a call used; what was not told is charged as it was estimated, but for a failed call."""
-        spent = 0
-        if usage is not None:
-            spent = usage.total_tokens or 0
-        elif reservation is not None and not failed:
-            spent = reservation.tokens()
+        charged = usage
+        if charged is None and reservation is not None and not failed:
+            charged = reservation.usage
         meter: Meter | None = self
         while meter is not None:
-            meter.tokens += spent
-            if reservation is not None and meter.reserved:
-                meter.reserved.discard(reservation)
-                for waiter in meter.waiters or ():
-                    if not waiter.done():
-                        waiter.set_result(None)
-                meter.waiters = None
+            if charged is not None:
+                meter.tokens += charged.total_tokens or 0
+                meter.cost += charged.cost_usd or 0.0
+            if reservation is not None:
+                meter.give_back(reservation)
             meter = meter.parent
+        if reservation is not None:
+            budgets, reservation.budgets = reservation.budgets, []
+            for budget, token in budgets:
+                await budget.settle(token, charged)
+
+    def give_back(self, reservation: Reservation) -> None:
+        """Let go of what was set aside, and wake those who wait for it."""
+        if self.reserved:
+            self.reserved.discard(reservation)
+        for waiter in self.waiters or ():
+            if not waiter.done():
+                waiter.set_result(None)
+        self.waiters = None
 
     def tool_call_refused(self) -> LimitHit | None:
         """Count a tool call, or return the limit that refuses it."""
@@ -167,3 +211,13 @@ class Meter:
         hit = LimitHit(meter.run, limit, value)
         self.run.note(Rank.LIMIT, hit)
         raise Signal(self.run.noted)  # type: ignore[arg-type]  # just noted
+
+
+def _check_price(reservation: Reservation) -> None:
+    profile = getattr(reservation.model, "profile", None)
+    if profile is None or profile.input_price is None or profile.output_price is None:
+        request = reservation.request
+        raise ConfigurationError(
+            f"max_cost_usd is set, but the price of {request.provider}:{request.model} is not known; "
+            f"give the model profile=ModelProfile(input_price=..., output_price=...), in USD per million tokens"
+        )

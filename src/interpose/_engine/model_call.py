@@ -12,8 +12,11 @@ from interpose._engine.narrator import Narrator
 from interpose._engine.provider_call import provide
 from interpose._engine.signals import Signal
 from interpose.errors import HistoryError
+from interpose.inputs import as_messages
 from interpose.outcomes import Abort, End, Pause, Retry
+from interpose.prices import with_cost
 from interpose.request import ModelRequest, ModelResponse, Usage
+from interpose.text import clean
 
 if TYPE_CHECKING:
     from interpose._engine.run import Run
@@ -105,9 +108,9 @@ async def call_model(call: Any, index: int, request: ModelRequest, via: Next | N
     told: list[Usage | None] = []
     reservation = None
     counted = False
+    model = run.model_for(request)
     try:
         request = admit(call, request)
-        model = run.model_for(request)
         reservation = await run.meter.begin_model_call(request, model)
         counted = True
         if call.attempts > 0 and call.narrator is not None:
@@ -118,14 +121,14 @@ async def call_model(call: Any, index: int, request: ModelRequest, via: Next | N
         response = await provide(run, request, model, call, told, task or call.task)
     except BaseException:
         if counted:
-            _charge(call, told[0] if told else None, reservation, failed=not told)
+            await charge(run, call, told[0] if told else None, reservation, model, failed=not told)
         raise
     finally:
         call.running -= 1
         if task is not None:
             via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
     if response.usage is not None or reservation is not None:
-        _charge(call, response.usage, reservation, failed=False)
+        await charge(run, call, response.usage, reservation, model, failed=False)
     call.answered = True
     call.response = response
     if run.noted is not None:
@@ -140,12 +143,16 @@ async def begin_again(call: ModelCall) -> None:
     await call.narrator.supersede()  # type: ignore[union-attr]  # called where there is one
 
 
-def _charge(call: ModelCall, usage: Usage | None, reservation: Any, *, failed: bool) -> None:
-    run = call.run
-    run.meter.end_model_call(reservation, usage, failed=failed)
+async def charge(
+    run: Run, call: ModelCall | None, usage: Usage | None, reservation: Any, model: Any, *, failed: bool
+) -> None:
+    """Charge what a call of *model* used to the meter, the run and, where there is one, the seam's *call*."""
     if usage is not None:
-        call.usage = usage if call.usage is None else call.usage + usage
+        usage = with_cost(usage, model)
+        if call is not None:
+            call.usage = usage if call.usage is None else call.usage + usage
         run.add_usage(usage)
+    await run.meter.end_model_call(reservation, usage, failed=failed)
 
 
 def admit(call: ModelCall, request: ModelRequest) -> ModelRequest:
@@ -156,10 +163,15 @@ def admit(call: ModelCall, request: ModelRequest) -> ModelRequest:
     """
     if not request.tools and (request.settings.tool_choice or request.settings.parallel_tool_calls is not None):
         request = request.replace(settings=request.settings.replace(tool_choice=None, parallel_tool_calls=None))
+    if not request.instructions.isascii():
+        request = request.replace(instructions=clean(request.instructions))
     if request.messages is not call.run.history.messages:
         what = problem(request.messages)
         if what is not None:
             raise HistoryError(_blame(call, what))
+        messages = as_messages(request.messages)
+        if messages is not request.messages:
+            request = request.replace(messages=messages)
     return request
 
 

@@ -6,6 +6,7 @@ from interpose._engine.free_ids import with_free_ids
 from interpose._engine.model_call import ModelCall
 from interpose._engine.narrator import Narrator
 from interpose.ids import create_id
+from interpose.inputs import clean_message
 from interpose.messages import AssistantMessage
 from interpose.request import ModelResponse
 
@@ -15,8 +16,8 @@ async def settle(call: ModelCall, response: ModelResponse) -> ModelResponse:
     run, narrator = call.run, call.narrator
     if narrator is None and response is call.response:
         return response
-    message = response.message
-    own = call.own_ids if response.made_by is None else ()
+    message: AssistantMessage = clean_message(response.message)
+    own = call.own_ids if response.made_by is None else set()
     if narrator is None:
         if message.tool_calls:
             message = with_free_ids(message, run.history.call_ids, own)
@@ -32,7 +33,10 @@ async def settle(call: ModelCall, response: ModelResponse) -> ModelResponse:
             return response.replace(message=message.replace(id=told.id))
         if message.text == told.text and message.reasoning == told.reasoning:
             return response.replace(message=await _other_calls(narrator, message, told))
+    shown = set(narrator.shown_calls)
     await narrator.supersede()
+    if shown:
+        message = with_free_ids(message, run.history.call_ids, own - shown)
     pipe_narrator, run.pipe.narrator = run.pipe.narrator, narrator
     message = await narrator.narrate(message)
     run.pipe.narrator = pipe_narrator or narrator

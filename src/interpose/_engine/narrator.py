@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interpose._engine.chunks import CONTENTS, ENDS, STARTS
-from interpose.errors import HookError
+from interpose._engine.chunks import CALL_EVENTS, CONTENTS, ENDS, STARTS, subject_of
 from interpose.events import (
     CustomEvent,
     Event,
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 SUPERSEDED = "interpose.superseded"
 OUTPUT_START = "structured-output.start"
-CALL_EVENTS = (ToolCallStartEvent, ToolCallArgsEvent, ToolCallEndEvent)
 
 
 class OpenMessage:
@@ -59,7 +57,7 @@ class Narrator:
         self.message_id = first_id
         self.assembly = Assembly(first_id, taken)
         self.message: OpenMessage | None = None
-        self.open_calls: dict[str, PendingCall | ToolCall] = {}
+        self.open_calls: dict[str, PendingCall | ToolCall | None] = {}
         self.hidden_calls: dict[str, int] = {}
         self.shown_text: list[str] = []
         self.shown_calls: list[str] = []
@@ -138,23 +136,17 @@ class Narrator:
         for event in events:
             kind = event.__class__
             if kind in CONTENTS:
-                if event.message_id != message.id or kind is not message.content:  # type: ignore[attr-defined]  # is content
-                    raise HookError(_changed_id(event, message.id))
                 if event.delta:  # type: ignore[attr-defined]  # is content
                     if not message.started:
                         self._send_start(message)
                     message.pieces.append(event.delta)  # type: ignore[attr-defined]  # is content
                     pipe.put(event)
             elif kind in ENDS:
-                if event.message_id != message.id:  # type: ignore[attr-defined]  # is an end
-                    raise HookError(_changed_id(event, message.id))
                 if message.started:
                     pipe.put(event)
                     if not message.is_text:
                         pipe.put(ReasoningEndEvent(message.id))
-            elif kind in STARTS:
-                raise HookError(_changed_id(event, message.id))
-            else:
+            elif kind not in STARTS:
                 pipe.put(event)
         await pipe.room()
 
@@ -165,8 +157,6 @@ class Narrator:
         else:
             self.pipe.put(ReasoningStartEvent(message.id))
         for event in message.start:
-            if event.__class__ in STARTS and event.message_id != message.id:
-                raise HookError(_changed_id(event, message.id))
             self.pipe.put(event)
 
     async def _close_message(self) -> None:
@@ -203,23 +193,22 @@ class Narrator:
         await self._call_event(call.id, ToolCallArgsEvent(call.id, call.args_json))
 
     async def _start_call(self, call: PendingCall | ToolCall) -> None:
-        self.open_calls[call.id] = call
-        start = ToolCallStartEvent(call.id, call.name or UNNAMED, self.message_id)
+        start = ToolCallStartEvent(call.id, clean(call.name) or UNNAMED, self.message_id)
         if not await self._call_event(call.id, start):
             self.hidden_calls[call.id] = self.pipe.dropped_at + 1
-        else:
-            self.shown_calls.append(call.id)
+        self.open_calls[call.id] = call
 
     async def _call_event(self, call_id: str, event: Event) -> bool:
         """Pipe an event of a call; return whether it was sent."""
         sent = False
         for one in await self.pipe.through(event, self.hidden_calls.get(call_id)):
             if one.__class__ in CALL_EVENTS:
-                if one.tool_call_id != call_id:
-                    raise HookError(_changed_id(one, call_id))
                 if call_id in self.hidden_calls:
                     continue
                 sent = sent or one.__class__ is event.__class__
+                if one.__class__ is ToolCallStartEvent:
+                    self.open_calls[call_id] = None
+                    self.shown_calls.append(call_id)
             self.pipe.put(one)
         await self.pipe.room()
         return sent
@@ -251,7 +240,7 @@ class Narrator:
             held = self.pipe.held
             if held is not None:
                 gone = {*self.shown_text, *self.shown_calls}
-                held[:] = [event for event in held if _subject(event) not in gone]
+                held[:] = [event for event in held if subject_of(event) not in gone]
             else:
                 await self.pipe.send(CustomEvent(SUPERSEDED, value))
         if not calls_only:
@@ -291,13 +280,16 @@ class Narrator:
                 self.pipe.put(ToolCallEndEvent(call_id))
         self.open_calls.clear()
 
+    def forget(self) -> None:
+        """Take it that nothing was opened: what was told is held back and will never be sent."""
+        self.message = None
+        self.open_calls.clear()
+        self.shown_text.clear()
+        self.shown_calls.clear()
+
     async def flush_message(self) -> None:
         """Close the open message after a failure, through the pipe, so that a guard can hand out what it holds."""
         await self._close_message()
-
-
-def _subject(event: Event) -> str | None:
-    return getattr(event, "message_id", None) or getattr(event, "tool_call_id", None)
 
 
 def _whole(text: str) -> tuple[str, str]:
@@ -305,10 +297,3 @@ def _whole(text: str) -> tuple[str, str]:
     if text and "\ud800" <= text[-1] <= "\udbff":
         return clean(text[:-1]), text[-1]
     return clean(text), ""
-
-
-def _changed_id(event: Event, expected: str) -> str:
-    return (
-        f"on_chunk returned a {event.type} for {_subject(event)!r} in the place of one for {expected!r}; "
-        f"the id of a message or call must stay, and only its own events may be sent within it"
-    )

@@ -41,8 +41,9 @@ async def finish_output(run: Run) -> None:
             await complete(run)
             return
     config = await output_config(run, output)
-    for attempt in range(run.agent.output_retries + 1):
-        if attempt > 0 or problem is not None:
+    attempts = run.agent.output_retries + (0 if native else 1)
+    for _ in range(attempts):
+        if problem is not None:
             config = config.replace(messages=(*run.history.messages, UserMessage(FEEDBACK.format(problem))))
         response = await ask(run, config)
         raw = response.text

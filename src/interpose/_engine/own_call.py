@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from interpose._engine.legality import problem
+from interpose._engine.model_call import charge
 from interpose._engine.provider_call import provide
 from interpose._engine.signals import Signal
 from interpose.errors import HistoryError
@@ -44,21 +45,20 @@ async def generate(
         raise Signal(run.noted)
     target = run.model_for(request)
     reservation = await run.meter.begin_model_call(request, target)
-    node = run.record.open("model", request.model, request) if run.record is not None else None
+    node = None
+    if run.record is not None:
+        node = run.record.open("model", request.model, request)
+        await run.record.opened(node)
     told: list[Usage | None] = []
     try:
         response = await provide(run, request, target, None, told, asyncio.current_task())
     except BaseException as error:
         spent = told[0] if told else None
-        run.meter.end_model_call(reservation, spent, failed=spent is None)
-        if spent is not None:
-            run.add_usage(spent)
+        await charge(run, None, spent, reservation, target, failed=spent is None)
         if node is not None:
             await run.record.close(node, error=error)  # type: ignore[union-attr]  # it is there
         raise
-    run.meter.end_model_call(reservation, response.usage)
-    if response.usage is not None:
-        run.add_usage(response.usage)
+    await charge(run, None, response.usage, reservation, target, failed=False)
     if node is not None:
         await run.record.close(node, content=response)  # type: ignore[union-attr]  # as above
     return response

@@ -108,7 +108,13 @@ def as_middleware(given: Any) -> Middleware[Any]:
 class Plan:
     """The hooks of a list of middleware, per seam, in the order in which they act; made once and never changed."""
 
-    def __init__(self, middleware: Iterable[Any], tools: Iterable[Any] = (), agent_layer: Layer | None = None) -> None:
+    def __init__(
+        self,
+        middleware: Iterable[Any],
+        tools: Iterable[Any] = (),
+        tool_hooks: Layer | None = None,
+        model_hooks: Layer | None = None,
+    ) -> None:
         self.middleware: tuple[Middleware[Any], ...] = tuple([as_middleware(m) for m in middleware])
         hooks: dict[str, list[Hook]] = {name: [] for name in HOOKS}
         model: list[Layer] = []
@@ -125,9 +131,10 @@ class Plan:
             if "wrap_run" in own:
                 run.append(Layer(name_of(one), one, None, _without_value(own["wrap_run"]), None))
         self.hooks: dict[str, tuple[Hook, ...]] = {name: tuple(found) for name, found in hooks.items()}
-        self.model_layers = tuple(model)
-        self.agent_layer = agent_layer
-        self.tool_layers = (agent_layer, *tool) if agent_layer is not None else tuple(tool)
+        self.model_hooks = model_hooks
+        self.model_layers = (*model, model_hooks) if model_hooks is not None else tuple(model)
+        self.tool_hooks = tool_hooks
+        self.tool_layers = (tool_hooks, *tool) if tool_hooks is not None else tuple(tool)
         self.run_layers = tuple(run)
         self.setup = self.hooks["setup"]
         self.on_config = self.hooks["on_config"]
@@ -150,7 +157,7 @@ class Plan:
         if not before and not after:
             return self
         tools = [tool for tool in self.tools if not any(tool in (*m.tools,) for m in self.middleware)]
-        return Plan((*before, *self.middleware, *after), tools, self.agent_layer)
+        return Plan((*before, *self.middleware, *after), tools, self.tool_hooks, self.model_hooks)
 
 
 def _without_value(hook: Hook) -> Hook:
@@ -241,7 +248,12 @@ def is_factory(given: Any) -> bool:
     return callable(given) and not isinstance(given, Middleware | type)
 
 
-def agent_layer(before: Callable[..., Any] | None, after: Callable[..., Any] | None) -> Layer | None:
+def model_hooks_layer(hooks: Middleware[Any]) -> Layer:
+    """Return the agent's model hooks as a layer, which stands inside those of middleware."""
+    return Layer(name_of(hooks), hooks, None, Hook(hooks, "wrap_model_call", hooks.wrap_model_call), None)
+
+
+def tool_hooks_layer(before: Callable[..., Any] | None, after: Callable[..., Any] | None) -> Layer | None:
     """Return the agent's own tool hooks as a layer, which stands outside those of middleware."""
     if before is None and after is None:
         return None

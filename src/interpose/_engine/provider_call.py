@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from interpose._engine.dead_air import heard, listening, silent_response
 from interpose._engine.deadline import Deadline
 from interpose._engine.free_ids import with_free_ids
 from interpose._engine.narrator import Narrator
@@ -47,9 +48,11 @@ async def provide(
     try:
         if seconds is not None:
             with Deadline(run.clock, seconds):
-                return await _answer(run, request, model, call, told)
+                return await _answer_or_silence(run, request, model, call, told)
         if (call is None or call.narrator is None) and run.generates(model):
             return _own(run, await model.generate(request), request, call)
+        if run.limits.dead_air_s is not None:
+            return await _answer_or_silence(run, request, model, call, told)
         return await _answer(run, request, model, call, told)
     except TimeoutError as error:
         if seconds is None or not isinstance(error.__cause__, CancelledError):
@@ -63,8 +66,39 @@ async def provide(
         raise ProviderError(message, provider=request.provider, model=request.model) from error
 
 
-async def _answer(
+async def _answer_or_silence(
     run: Run, request: ModelRequest, model: Model, call: ModelCall | None, told: list[Usage | None]
+) -> ModelResponse:
+    """Answer, and cut a model that is silent for too long: once more where nothing was said, else what there is."""
+    for attempt in (0, 1):
+        deadline = heard(run)
+        if deadline is None:
+            break
+        try:
+            with deadline:
+                return await _answer(run, request, model, call, told, deadline)
+        except TimeoutError as error:
+            if not deadline.fired or not isinstance(error.__cause__, CancelledError):
+                raise
+        assembly = run.heard
+        if assembly.has_content() or attempt:
+            if call is not None and call.narrator is not None:
+                await call.narrator.finish()
+            response = silent_response(assembly, request)
+            if call is not None and call.narrator is not None:
+                call.narrator.told = response.message
+            return response
+        await run.meter.end_model_call(await run.meter.begin_model_call(request, model), None, failed=True)
+    return await _answer(run, request, model, call, told)
+
+
+async def _answer(
+    run: Run,
+    request: ModelRequest,
+    model: Model,
+    call: ModelCall | None,
+    told: list[Usage | None],
+    deadline: Deadline | None = None,
 ) -> ModelResponse:
     narrator = call.narrator if call is not None else None
     if narrator is None and run.generates(model):
@@ -73,6 +107,9 @@ async def _answer(
     if call is not None and narrator is None and call.attempts == 1:
         assembly.message_id = run.message_id or assembly.message_id
     stream = aiter(model.stream(request))
+    if deadline is not None:
+        run.heard = assembly
+        stream = listening(stream, deadline)
     run.partial_assembly = assembly if call is not None else run.partial_assembly
     try:
         if narrator is None or call is None:

@@ -102,11 +102,13 @@ class Record:
             )
         )
 
-    async def close_tool(self, node: OpenNode, ran: ToolCall, result: ToolResult | None) -> None:
+    async def close_tool(
+        self, node: OpenNode, ran: ToolCall, result: ToolResult | None, error: BaseException | None
+    ) -> None:
         """Close the node of a tool call, with the arguments that really ran."""
         node.content = ran
         failed = result.text if result is not None and result.is_error else None
-        await self.close(node, content=result, failed=failed)
+        await self.close(node, content=result, error=error, failed=failed)
 
     async def _tell(self, node: Node) -> None:
         for hook, ctx in self.listeners:

@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from os import urandom
 from typing import TYPE_CHECKING, Any
 
+from interpose._engine import threads
 from interpose._engine.beside import Beside
 from interpose._engine.buffer import Buffer, Log, LogReader
 from interpose._engine.chunks import IDLE, Pipe
@@ -23,7 +24,7 @@ from interpose._engine.signals import LimitHit, Note, Rank, Signal
 from interpose.context import RunContext
 from interpose.errors import HookError, RunAborted
 from interpose.info import RunConfig
-from interpose.messages import Message, ToolResult
+from interpose.messages import ToolResult
 from interpose.models.base import Model
 from interpose.request import ModelRequest, ModelResponse, Step, Usage
 from interpose.result import RunResult
@@ -57,6 +58,7 @@ class Run(Shared):
     phase = "init"
     number = 0
     began = 0.0
+    alive = False
     message_id: str | None = None
     open_step: str | None = None
     usage = NO_USAGE
@@ -71,7 +73,10 @@ class Run(Shared):
     flushing = False
     ends_after_step: LimitHit | None = None
     partial_assembly: Assembly | None = None
+    heard: Any = None
     past_checks = False
+    named_thread = False
+    locked: Any = None
     said_started = False
     committed = False
     announces_output = False
@@ -112,6 +117,8 @@ class Run(Shared):
         self.plan = plan
         self.given = given
         self.context = context
+        if thread_id is not None:
+            self.named_thread = True
         if run_id is None or thread_id is None:
             name = urandom(12).hex()
             run_id = run_id or f"run_{name}"
@@ -137,16 +144,6 @@ class Run(Shared):
     def request_id(self) -> str:
         """The id of the outermost run."""
         return self.parent.request_id if self.parent is not None else self.run_id
-
-    @property
-    def tools(self) -> tuple[Any, ...]:
-        """The tools of the run."""
-        return self.config.tools
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The messages of the thread so far."""
-        return self.history.messages
 
     # Beginning.
 
@@ -203,7 +200,7 @@ class Run(Shared):
             self.loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
-        if self.closing or self.done or not self.began:
+        if self.closing or self.done or not self.alive:
             return
         for task in self.tool_tasks:
             task.cancel()
@@ -282,16 +279,21 @@ class Run(Shared):
     def finished(self) -> None:
         """Let those go who wait for the end, and break the cycles of the run."""
         self.done = True
+        if self.locked is not None:
+            threads.release(self.locked, self.thread_id)
+            self.locked = None
         if self.buffer is not None:
             self.buffer.close()
         for waiter in self.waiters:
             if not waiter.done():
                 waiter.set_result(None)
         self.waiters.clear()
-        self.agent._ended(self)
-        self.model_call = self.partial_assembly = None
+        self.agent._runs.ended(self)
+        self.model_call = self.partial_assembly = self.record = self.beside = None
         self.passes = self.tool_tasks = ()
         self.pipe.narrator = None
+        self.pipe = IDLE
+        del self.ctx, self.meter
 
     # Hooks.
 
@@ -328,6 +330,8 @@ class Run(Shared):
 
     def generates(self, model: Model) -> bool:
         """Whether *model* has a `generate` of its own, or nothing else."""
+        if self.limits.dead_air_s is not None:
+            return False
         return self.agent._generates if model is self.agent.model else has_own_generate(model)
 
     # What happened.
@@ -353,6 +357,12 @@ class Run(Shared):
             self.tool_call_count += len(response.tool_calls)
             self.settling = None
 
+    async def take_thread(self) -> None:
+        """Wait until this run may have its thread to itself."""
+        owner = self.agent.store or self.agent
+        await threads.acquire(owner, self.thread_id)
+        self.locked = owner
+
     # Work beside the run.
 
     def emit(self, name: str, value: Any) -> None:
@@ -362,7 +372,7 @@ class Run(Shared):
 
     async def flush(self) -> None:
         """Send what was emitted, and wait while the reader is far behind."""
-        if self.pump is None:
+        if self.pump is None and not self.pipe.busy:
             await self.pipe.flush()
         await self.pipe.room()
 

@@ -42,6 +42,7 @@ async def step(run: Run) -> str | None:
     run.phase = "before_model"
     run.message_id = message_id()
     run.partial_assembly = None
+    run.passes = ()
     if run.pipe.active:
         await run.pipe.send(StepStartedEvent(f"step-{run.number}"))
     if run.record is not None:
@@ -69,6 +70,7 @@ async def step(run: Run) -> str | None:
         await run.pipe.send(StepFinishedEvent(f"step-{run.number}"))
     if run.record is not None:
         await run.record.pop(run.step_node)
+    run.phase = "after_tools"
     if plan.on_should_continue and not await votes(run, reason, len(response.tool_calls)):
         return ended if ended is not None and not response.tool_calls else "stopped"
     return ended
@@ -110,7 +112,6 @@ async def model_call(run: Run, request: ModelRequest, phase: str = "model_stream
         if pipe.active or call.own_ids or response.tool_calls or response.made_by is not None:
             response = await settle(call, response)
     except BaseException as error:
-        pipe.held = None
         if node is not None:
             if call.reached is not None:
                 node.name, node.content = call.reached.model, call.reached
@@ -203,10 +204,14 @@ async def votes(run: Run, reason: str, calls: int) -> bool:
 
 
 async def answer_open_calls(run: Run, text: str) -> None:
-    """Answer, unexecuted, the calls that the last message handed in left open."""
+    """Answer, unexecuted, the calls that the last message handed in left open; ask about those that need approval."""
     calls = tuple([c for m in run.history.messages for c in m.tool_calls if c.id in run.history.open])
-    passes = await ToolPhase(run, {}, text).settle(calls)
-    answers = tuple([(one.result or one.original.refuse(text)).message(one.original.name) for one in passes])
+    phase = ToolPhase(run, {tool.name: tool for tool in run.config.tools}, text, asks=True)
+    passes = await phase.settle(calls)
+    answers = tuple([one.result.message(one.original.name) for one in passes if one.result is not None])
     run.history.extend(answers)
     if run.pipe.active:
         await tell_results(run, answers)
+    asked = [one.asked for one in passes if one.asked is not None]
+    if asked:
+        await boundary(run, asked)

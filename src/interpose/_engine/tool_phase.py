@@ -114,8 +114,9 @@ _OTHER_SEAMS = frozenset(("ModelRequest", "ModelResponse", "Retry", "Drop", "Run
 class ToolPhase:
     """The calls of one step and how far they are."""
 
-    def __init__(self, run: Run, tools: dict[str, Tool], refusal: str | None) -> None:
+    def __init__(self, run: Run, tools: dict[str, Tool], refusal: str | None, *, asks: bool = False) -> None:
         self.run = run
+        self.asks = asks
         self.tools = tools
         self.refusal = refusal
         self.gates: list[Any] = []
@@ -147,9 +148,14 @@ class ToolPhase:
         run.pump = None
         if failure is not None:
             await self._cancel(tasks)
+            failure = _worst(tasks, failure)
         run.tool_tasks = ()
         if run.pipe.emitted and not run.closing:
             await run.pipe.flush()
+        asked = [one.asked for one in passes if one.asked is not None]
+        if asked and run.noted is not None and run.noted.rank is Rank.END:
+            run.asked.extend(asked)
+            run.note(Rank.PAUSE, Pause(asked[0].reason))
         if run.noted is not None and (failure is None or not _outranks(failure, run.noted)):
             raise Signal(run.noted)
         if failure is not None:
@@ -159,7 +165,8 @@ class ToolPhase:
     def refused(self, call: ToolCall) -> ToolResult | None:
         """Return the answer to a call that may not run, or that names no tool on offer or has broken arguments."""
         if self.refusal is not None:
-            return call.refuse(self.refusal)
+            tool = self.tools.get(call.name) if self.asks and call.error is None else None
+            return call.refuse(self.refusal) if tool is None or tool.approval is False else None
         if call.name not in self.tools:
             offered = ", ".join(repr(one) for one in self.tools) or "none"
             return call.refuse(f"there is no tool {call.name!r}. Offered: {offered}")
@@ -218,22 +225,22 @@ class ToolPhase:
         if run.record is not None:
             one.node = one.ctx._node = run.record.open("tool", one.original.name, one.original, parent=run.step_node)
             await run.record.opened(one.node)
+        failure: BaseException | None = None
         try:
             result = await compose(one, one.original)
             if one.noted is not None:
                 raise Signal(one.noted)
             one.result = result
-        except Signal as signal:
-            if signal.note is not one.noted:
-                raise
-            pause = signal.note.value
-            one.asked = one.asked or question(run, pause.reason, pause.value, one.ran)
         except BaseException as error:
+            if not isinstance(error, Signal) or error.note is not one.noted:
+                failure = error
+                raise
+            pause = error.note.value
+            one.asked = one.asked or question(run, pause.reason, pause.value, one.ran)
+        finally:
             if one.node is not None:
-                await run.record.close(one.node, error=error)  # type: ignore[union-attr]  # it is there
-            raise
-        if one.node is not None:
-            await run.record.close_tool(one.node, one.ran, one.result)  # type: ignore[union-attr]  # as above
+                await run.record.close_tool(one.node, one.ran, one.result, failure)  # type: ignore[union-attr]  # there
+            failure = None  # its traceback holds this very frame
 
 
 def _first_failure(tasks: list[asyncio.Task[None]]) -> BaseException | None:
@@ -247,6 +254,16 @@ def _first_failure(tasks: list[asyncio.Task[None]]) -> BaseException | None:
         elif (error := task.exception()) is not None:
             return error
     return found
+
+
+def _worst(tasks: list[asyncio.Task[None]], failure: BaseException) -> BaseException:
+    """Return the failure that counts: an error, also one on the way out of a cancelled call, before anything else."""
+    if isinstance(failure, Exception):
+        return failure
+    for task in tasks:
+        if task.done() and not task.cancelled() and isinstance(error := task.exception(), Exception):
+            return error
+    return failure
 
 
 def _outranks(error: BaseException, noted: Note) -> bool:
@@ -276,6 +293,8 @@ async def call_tool(one: Any, index: int, call: ToolCall, via: Next | None) -> T
             return call.refuse(str(error))
         if tool.approval is not False and not await approved(run, one, tool, call):
             raise Signal(one.noted)
+        if phase.refusal is not None:
+            return call.refuse(phase.refusal)
         hit = run.meter.tool_call_refused()
         if hit is not None:
             return _over_limit(run, hit, call)

@@ -237,9 +237,10 @@ def _as_part(item: "list[str] | _Reasoning | PendingCall | ProviderPart") -> Par
         text = "".join(item)
         return TextPart(text) if text else None
     if item.__class__ is _Reasoning:
-        return ReasoningPart("".join(item.pieces), item.signature)
+        text = "".join(item.pieces)
+        return ReasoningPart(text, item.signature) if text or item.signature is not None else None
     if item.__class__ is PendingCall:
-        return ToolCall(item.id, item.name or UNNAMED, clean("".join(item.args)))  # type: ignore[arg-type]  # as JSON text
+        return ToolCall(item.id, clean(item.name) or UNNAMED, clean("".join(item.args)))  # type: ignore[arg-type]  # as JSON text
     return item  # type: ignore[return-value]  # a ProviderPart
 
 

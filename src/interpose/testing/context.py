@@ -10,7 +10,7 @@ from interpose.clock import Clock
 from interpose.context import ToolContext
 from interpose.errors import ConfigurationError
 from interpose.inputs import as_messages
-from interpose.messages import Message, ToolCall
+from interpose.messages import ToolCall
 from interpose.models.base import Model, fold
 from interpose.request import ModelRequest, ModelResponse, ModelSettings, Usage
 from interpose.testing.clock import FakeClock
@@ -55,9 +55,9 @@ class _HandRun:
         self.number = step
         self.pipe = SimpleNamespace(index=chunk_index, open_text=lambda: accumulated_text, release=lambda: None)
         self.context = context
-        self.messages: tuple[Message, ...] = as_messages(messages)
+        self.history = SimpleNamespace(messages=as_messages(messages))
         self.usage = usage or Usage()
-        self.tools = tuple(tools)
+        self.config = SimpleNamespace(tools=tuple(tools))
         self.model = None if isinstance(model, str) else model
         self.names = (provider, model) if isinstance(model, str) else (model.provider, model.name)
         self.message_id = current_message_id

@@ -1,0 +1,6 @@
+"""Stores: what keeps threads between runs."""
+
+from interpose.stores.base import Store
+from interpose.stores.memory import MemoryStore
+
+__all__ = ["MemoryStore", "Store"]
