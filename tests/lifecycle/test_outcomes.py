@@ -247,6 +247,7 @@ async def test_an_error_outranks_an_end() -> None:
     class Both(Middleware):
         async def before_tool_call(self, ctx: Any, call: Any) -> Any:
             if call.args["n"] == 0:
+                await asyncio.sleep(0.01)  # the other call has begun
                 return End()
             try:
                 await asyncio.sleep(10)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import CancelledError, current_task
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -291,7 +291,7 @@ async def call_tool(one: Any, index: int, call: ToolCall, via: Next | None) -> T
             typed = tool.validate(call.args)
         except ArgumentError as error:
             return call.refuse(str(error))
-        if tool.approval is not False and not await approved(run, one, tool, call):
+        if tool.approval is not False and not await approved(run, one, tool, call.replace(args=typed)):
             raise Signal(one.noted)
         if phase.refusal is not None:
             return call.refuse(phase.refusal)
@@ -364,8 +364,15 @@ async def _execute(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, A
 async def _invoke(tool: Tool, typed: dict[str, Any]) -> Any:
     if tool.is_async:
         return await tool.function(**typed)
-    data = await asyncio.to_thread(tool.function, **typed)
+    data = await asyncio.to_thread(_call, tool.function, typed)
     return await data if isawaitable(data) else data
+
+
+def _call(function: Callable[..., Any], typed: dict[str, Any]) -> Any:
+    try:
+        return function(**typed)
+    except StopIteration as error:  # no future can hold one, so the caller would wait for ever
+        raise RuntimeError("the tool raised StopIteration") from error
 
 
 def _failed(call: ToolCall, text: str, seconds: float) -> ToolResult:
