@@ -167,7 +167,9 @@ async def test_dropping_the_last_reference_frees_the_agent_without_the_collector
     gc.collect()
     gc.disable()
     try:
-        agent = agent_of(calls(ONE), text("x"), tools=[echo], middleware=[Hooks()], before_tool=lambda ctx, call: None)
+        agent = agent_of(
+            calls(ONE), text("x"), text("y"), tools=[echo], middleware=[Hooks()], before_tool=lambda ctx, call: None
+        )
         dead = weakref.ref(agent)
         await agent.run("go")
         async with agent.stream("go", middleware=[Hooks()]) as run:
