@@ -75,7 +75,7 @@ def ensure(name: str, *requirements: str) -> Path:
     if not stamp.exists() or stamp.read_text() != wanted:
         print(f"making an environment for {name}", file=sys.stderr, flush=True)
         venv.EnvBuilder(with_pip=True, clear=True).create(VENVS / name)
-        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements]
+        install = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", *requirements]
         subprocess.run(install, check=True)
         stamp.write_text(wanted)
     return python

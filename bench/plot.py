@@ -39,7 +39,9 @@ def _bars(axis: Any, entry: dict[str, Any], labels: dict[str, str]) -> None:
     names = [name for name in labels if name in entry["figures"]]
     values = [max(entry["figures"][name]["value"], 1e-4) for name in names]
     bars = axis.barh([labels[name] for name in names], values, color=[COLOURS[name] for name in names])
-    axis.bar_label(bars, labels=[f"{value:,.3g}" for value in values], padding=3, fontsize=7)
+    axis.bar_label(
+        bars, labels=[f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in values], padding=3, fontsize=7
+    )
     axis.set_xscale("log")
     axis.set_xlim(min(values) / 2, max(values) * 8)
     axis.invert_yaxis()
