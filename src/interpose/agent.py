@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from interpose._engine.buffer import Buffer, Log
 from interpose._engine.explain import Explanation, explain
 from interpose._engine.life import live
+from interpose._engine.meter import limits_spending
 from interpose._engine.model_hooks import ModelHooks
 from interpose._engine.nested import agent_tool
 from interpose._engine.opening import Openings
@@ -115,6 +116,7 @@ class Agent(Generic[ContextT]):
         self._output = OutputType(self.output) if self.output is not None else None
         profile = getattr(self.model, "profile", None)
         self._generates = has_own_generate(self.model)
+        self._limits_spending = limits_spending(self.limits)
         self._native_output = bool(self._output and profile is not None and profile.supports_structured_output)
         self._config = RunConfig(
             model=self.model,

@@ -156,6 +156,9 @@ class ToolCall(_Part, frozen=True, tag="tool_call"):
         return ToolResult(tool_call_id=self.id, data=text, is_error=True)
 
 
+_PLAIN = frozenset((str, int, float, bool, dict, type(None)))
+
+
 class ToolResult(Value, frozen=True, kw_only=True):
     """What a tool call came to. *data* is what the tool returned; `text` is how the model reads it."""
 
@@ -174,6 +177,8 @@ class ToolResult(Value, frozen=True, kw_only=True):
     def parts(self) -> tuple[Any, ...]:
         """The data as parts, where it is a part or a list of parts (text and pictures); else empty."""
         data = self.data
+        if data.__class__ in _PLAIN:
+            return ()
         if isinstance(data, _Part):
             return (data,)
         if isinstance(data, list | tuple) and data and all(isinstance(item, _Part) for item in data):

@@ -156,8 +156,8 @@ class ModelRequest(Value, frozen=True, kw_only=True):
         return self.replace(tools=tuple([tool for tool in self.tools if tool.name in names]))
 
     def without_tools(self, *names: str) -> Self:
-        """Return a copy without the tools of these *names*, or without any tool where no name is given."""
-        return self.replace(tools=tuple([tool for tool in self.tools if names and tool.name not in names]))
+        """Return a copy without the tools of these *names*; `with_tools(())` offers none."""
+        return self.replace(tools=tuple([tool for tool in self.tools if tool.name not in names]))
 
     def with_tool_choice(self, choice: str) -> Self:
         """Return a copy with tool choice "auto", "none", "required", or the name of a tool on offer.

@@ -34,7 +34,7 @@ CALLED_TWICE = (
 class Layer:
     """One middleware's share of a chain; `enter` runs it and all inside."""
 
-    __slots__ = ("after", "before", "enter", "middleware", "name", "wrap")
+    __slots__ = ("after", "before", "enter", "middleware", "name", "wrap", "wrap_call")
 
     def __init__(
         self, name: str, middleware: Middleware[Any], before: Hook | None, wrap: Hook | None, after: Hook | None
@@ -43,6 +43,7 @@ class Layer:
         self.middleware = middleware
         self.before = before
         self.wrap = wrap
+        self.wrap_call = wrap.call if wrap is not None else None
         self.after = after
         self.enter: Entry = enter_wrap if wrap is not None and before is None and after is None else enter_layer
 
@@ -104,25 +105,34 @@ class Call:
 
 def compose(call: Call, value: Any) -> Coroutine[Any, Any, Any]:
     """Return the coroutine that takes *value* through the layers of *call* to its core and back."""
-    return _entry(call, 0)(call, 0, value, None)
+    layers = call.layers
+    return (layers[0].enter if layers else call.core)(call, 0, value, None)
 
 
 def _entry(call: Call, index: int) -> Entry:
     return call.layers[index].enter if index < len(call.layers) else call.core
 
 
+class _Closed:
+    """What owns a `Next` whose layer has returned."""
+
+    cr_running = False
+
+
+CLOSED: Any = _Closed()
+
+
 class Next:
-    """`call_next` of one layer in one call."""
+    """`call_next` of one layer in one call.
 
-    __slots__ = ("call", "closed", "index", "owner", "tasks", "used")
+    `owner` is the layer's coroutine while it runs: what is called while that runs was awaited by it directly.
+    """
 
-    def __init__(self, call: Call, index: int) -> None:
-        self.call = call
-        self.index = index
-        self.used = False
-        self.closed = False
-        self.owner: Any = None
-        self.tasks: set[asyncio.Task[Any]] | None = None
+    call: Call
+    index: int
+    used = False
+    owner: Any = None
+    tasks: set[asyncio.Task[Any]] | None = None
 
     def __call__(self, value: Any = None) -> Coroutine[Any, Any, Any]:
         if self.used:
@@ -149,7 +159,7 @@ class Next:
             CancelledError: the layer has returned meanwhile.
         """
         task = current_task()
-        if self.closed:
+        if self.owner is CLOSED:
             if task is self.call.task:
                 raise InterposeError("call_next() was awaited after its middleware had returned")
             raise CancelledError("the middleware that started this call_next() has returned")
@@ -200,10 +210,12 @@ async def enter_wrap(call: Call, index: int, value: Any, via: Next | None) -> An
         check_entry(call, index, value)
     call.values[index] = value
     layer = call.layers[index]
-    call_next = Next(call, index + 1)
+    call_next = Next()
+    call_next.call = call
+    call_next.index = index + 1
     call.answered = False
     try:
-        result = layer.wrap.call(call.ctx, value, call_next)  # type: ignore[union-attr]  # has a wrap
+        result = layer.wrap_call(call.ctx, value, call_next)  # type: ignore[misc]  # has a wrap
         if result.__class__ is CoroutineType:
             call_next.owner = result
             result = await result
@@ -217,8 +229,7 @@ async def enter_wrap(call: Call, index: int, value: Any, via: Next | None) -> An
     finally:
         if task is not None:
             via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
-    call_next.owner = None
-    call_next.closed = True
+    call_next.owner = CLOSED
     if call_next.tasks or run.noted is not None or call.noted is not None:
         await close_next(call, call_next, None)
     if result.__class__ is not call.gives:
@@ -232,8 +243,7 @@ async def close_next(call: Call, call_next: Next, error: BaseException | None) -
     Raises:
         Signal: the layer returned past an ending that was noted.
     """
-    call_next.owner = None
-    call_next.closed = True
+    call_next.owner = CLOSED
     if call_next.tasks:
         await call_next.settle()
     if error is not None:

@@ -82,7 +82,7 @@ async def settle_gracefully(run: Run, note: Note) -> RunResult:
 def pause(run: Run, value: Pause) -> tuple[Any, ...]:
     """Return what the paused run waits on."""
     if not run.asked:
-        run.asked.append(question(run, value.reason, value.value))
+        run.asked = (question(run, value.reason, value.value),)
     return tuple(run.asked)
 
 
@@ -204,7 +204,7 @@ async def end(run: Run, result: RunResult | None, failure: BaseException | None)
             await send_finished(run, result)
         except BaseException as unsent:
             failure = unsent
-    kind, error = verdict(run, failure)
+    kind, error = verdict(run, failure) if failure is not None or run.noted is not None else (None, None)
     failure = None  # its traceback holds this very frame
     run.closing = True
     if kind is not None:
@@ -216,7 +216,9 @@ async def end(run: Run, result: RunResult | None, failure: BaseException | None)
             logger.exception("closing the events of run %s failed", run.run_id)
     else:
         run.result = result
-    await terminal_hooks(run, kind, error, result)
+    name = {"abort": "on_abort", "error": "on_error"}.get(kind or "", "on_finish")
+    if run.plan.hooks[name]:
+        await terminal_hooks(run, name, error, result)
     if run.beside is not None:
         await run.beside.finish(TERMINAL_S)
     if run.record is not None:
@@ -328,17 +330,16 @@ async def flush_open_message(narrator: Any) -> None:
         logger.exception("on_chunk failed while an open message was closed after a failure")
 
 
-async def terminal_hooks(run: Run, kind: str | None, error: BaseException | None, result: RunResult | None) -> None:
-    """Call the terminal hook of every middleware, last first."""
-    name = {"abort": "on_abort", "error": "on_error"}.get(kind or "", "on_finish")
+async def terminal_hooks(run: Run, name: str, error: BaseException | None, result: RunResult | None) -> None:
+    """Call the terminal hook *name* of every middleware, last first."""
     hooks = run.plan.hooks[name]
-    if not hooks or not run.past_checks:
+    if not run.past_checks:
         return
     duration_ms = (run.clock.monotonic() - run.began) * 1000
     info: Any
-    if kind == "abort":
+    if name == "on_abort":
         info = AbortInfo(error.reason, duration_ms)  # type: ignore[union-attr]  # a RunAborted
-    elif kind == "error":
+    elif name == "on_error":
         info = ErrorInfo(error, duration_ms)  # type: ignore[arg-type]  # there is one
     else:
         assert result is not None
@@ -353,11 +354,11 @@ async def terminal_hooks(run: Run, kind: str | None, error: BaseException | None
                         raise HookError(f"{hook!r} returned {type(said).__name__} ({said!r:.80}); expected nothing")
                 except Exception as failure:
                     failures.append(failure)
-                    if kind is not None:
+                    if name != "on_finish":
                         logger.exception("%r failed; the run ends as it was", hook)
     except TimeoutError:
         logger.error("%s hooks of run %s took over %s s and were cut", name, run.run_id, TERMINAL_S)
-    if failures and kind is None:
+    if failures and name == "on_finish":
         many = len(failures) > 1
         run.failure = ExceptionGroup("several on_finish hooks failed", failures) if many else failures[0]
         attach(run.failure, result)

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Container
 
 from interpose.ids import create_id
-from interpose.messages import AssistantMessage, ToolCall
+from interpose.messages import AssistantMessage
 
 
 def with_free_ids(message: AssistantMessage, taken: set[str], own: Container[str]) -> AssistantMessage:
     """Return *message* with every call id that is empty, doubled or *taken* (but for its *own*) replaced."""
-    calls: list[ToolCall] = []
+    calls = message.tool_calls
+    changed = False
     here: set[str] = set()
-    for call in message.tool_calls:
-        if not call.id or call.id in here or (call.id in taken and call.id not in own):
-            call = call.replace(id=create_id("call"))
-        here.add(call.id)
-        calls.append(call)
+    for index, call in enumerate(calls):
+        call_id = call.id
+        if not call_id or call_id in here or (call_id in taken and call_id not in own):
+            call_id = create_id("call")
+            calls = (*calls[:index], call.replace(id=call_id), *calls[index + 1 :])
+            changed = True
+        here.add(call_id)
     taken |= here
-    if all(new is old for new, old in zip(calls, message.tool_calls, strict=True)):
-        return message
-    return message.replace(tool_calls=tuple(calls))
+    return message.replace(tool_calls=calls) if changed else message

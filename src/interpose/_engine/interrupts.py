@@ -45,7 +45,7 @@ async def boundary(run: Run, batch: list[OpenInterrupt]) -> None:
             )
         batch.extend([_checked(run, hook, one) for one in asked])
     if batch:
-        run.asked.extend(batch)
+        run.asked = (*run.asked, *batch)
         run.note(Rank.PAUSE, Pause(batch[0].reason))
         raise Signal(run.noted)  # type: ignore[arg-type]  # just noted
 

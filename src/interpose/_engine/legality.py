@@ -17,13 +17,28 @@ class History:
     What a caller hands in may be broken; `mend` makes it legal.
     """
 
-    __slots__ = ("call_ids", "legal", "messages", "open")
+    __slots__ = ("call_ids", "legal", "messages", "open", "said")
 
     def __init__(self) -> None:
         self.messages: tuple[Message, ...] = ()
         self.call_ids: set[str] = set()
         self.open: dict[str, str] = {}
+        self.said: set[str] = set()
         self.legal = True
+
+    def add_answer(self, message: AssistantMessage) -> None:
+        """Append what the model said, with call ids that are free."""
+        self.messages = (*self.messages, message)
+        self.said.add(message.id)
+        for call in message.tool_calls:
+            self.call_ids.add(call.id)
+            self.open[call.id] = call.name
+
+    def add_results(self, messages: tuple[ToolMessage, ...]) -> None:
+        """Append the results of open calls."""
+        self.messages = (*self.messages, *messages)
+        for message in messages:
+            self.open.pop(message.tool_call_id, None)
 
     def extend(self, messages: Sequence[Message]) -> None:
         """Append *messages*."""

@@ -13,7 +13,7 @@ from interpose._engine.output import finish_output
 from interpose._engine.plan import Hook, call_hook, name_of
 from interpose._engine.record import Record
 from interpose._engine.signals import Note, Rank, Signal
-from interpose._engine.step import answer_open_calls, loop, tell_results
+from interpose._engine.step import answer_open_calls, step, tell_results
 from interpose.errors import CapabilityError, ConfigurationError, InterposeError
 from interpose.events import RunStartedEvent
 from interpose.inputs import as_messages
@@ -60,17 +60,19 @@ async def work(run: Run) -> RunResult:
     if run.extra:
         await open_extra(run)
     run.past_checks = True
-    await begin_record(run)
+    if plan.on_node or (run.parent is not None and run.parent.record is not None):
+        await begin_record(run)
     for hook in plan.setup:
         await run.tell(hook)
     if plan.provides:
         check_provided(run)
     if run.named_thread:
         await run.take_thread()
-    added = await take_input(run)
+    store = run.agent.store
+    added = put_input(run, () if store is None else tuple(await store.load(run.thread_id)))
     if plan.on_config:
         await configure_run(run)
-    early = await ask_on_start(run)
+    early = await ask_on_start(run) if plan.on_start else None
     if run.pipe.active:
         await run.pipe.send(RunStartedEvent(run.thread_id, run.run_id, run.parent_run_id))
         if run.pipe.emitted:
@@ -121,7 +123,10 @@ async def body(run: Run, early: Note | None) -> RunResult:
             raise Signal(early)
         if run.history.open:
             await answer_open_calls(run, NOT_ISSUED)
-        reason = await loop(run) if has_work(run) else "stop"
+        reason: str | None = None if has_work(run) else "stop"
+        while reason is None:
+            reason = await step(run)
+            run.number += reason is None
         if run.agent._output is not None:
             await finish_output(run)
     except BaseException as error:
@@ -189,17 +194,13 @@ def check_provided(run: Run) -> None:
                 )
 
 
-async def take_input(run: Run) -> Any:
+def put_input(run: Run, stored: tuple[Any, ...]) -> Any:
     """Put the stored thread and what was handed in into the history; return the results that mending added."""
     given = as_messages(run.given)
-    store = run.agent.store
-    stored: tuple[Any, ...] = ()
-    if store is not None:
-        stored = tuple(await store.load(run.thread_id))
-        known = {message.id for message in stored}
-        given = tuple([message for message in given if message.id not in known])
     history = run.history
     if stored:
+        history.said.update([message.id for message in stored])
+        given = tuple([message for message in given if message.id not in history.said])
         history.extend(stored)
     run.thread_base = len(stored)
     run.input_size = len(given)

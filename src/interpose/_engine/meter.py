@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from interpose._engine.signals import LimitHit, Rank, Signal
 from interpose.errors import ConfigurationError, LimitExceeded
-from interpose.limits import Budget
+from interpose.limits import Budget, Limits
 from interpose.prices import cost_usd
 from interpose.request import ModelRequest, Usage
 
@@ -20,10 +20,15 @@ def estimate(request: ModelRequest, model: Any) -> Usage:
     """Return what to set aside for *request*: its text at four characters a token, and the most it may answer."""
     characters = len(request.instructions) + sum(len(message.text) for message in request.messages)
     profile = getattr(model, "profile", None)
-    answer = request.settings.max_tokens or (profile.max_output_tokens if profile is not None else None) or 0
+    answer = _most(request, profile) or 0
     usage = Usage(characters // 4 + 1, answer)
     cost = cost_usd(usage, profile)
     return usage if cost is None else usage.replace(cost_usd=cost)
+
+
+def _most(request: ModelRequest, profile: Any) -> int | None:
+    """Return the most tokens that the answer may have, where that is known."""
+    return request.settings.max_tokens or (profile.max_output_tokens if profile is not None else None)
 
 
 class Reservation:
@@ -38,6 +43,11 @@ class Reservation:
         self._usage: Usage | None = None
 
     @property
+    def is_open(self) -> bool:
+        """Whether nobody knows how long the answer may get: then all that is left is set aside."""
+        return _most(self.request, getattr(self.model, "profile", None)) is None
+
+    @property
     def usage(self) -> Usage:
         """The estimate: alone, nobody asks for it."""
         if self._usage is None:
@@ -48,18 +58,19 @@ class Reservation:
 class Meter:
     """What one run has spent; limits are looked at in the order duration, model calls, tool calls, tokens, cost."""
 
-    __slots__ = ("cost", "limits", "model_calls", "parent", "reserved", "run", "tokens", "tool_calls", "waiters")
+    model_calls = 0
+    tool_calls = 0
+    tokens = 0
+    cost = 0.0
+    reserved: set[Reservation] | None = None
+    waiters: list[asyncio.Future[None]] | None = None
+    plain = False
+    """Whether nothing is limited here and around, so that nothing need be counted."""
 
     def __init__(self, run: Run, parent: Meter | None) -> None:
         self.run = run
         self.limits = run.limits
         self.parent = parent
-        self.model_calls = 0
-        self.tool_calls = 0
-        self.tokens = 0
-        self.cost = 0.0
-        self.reserved: set[Reservation] | None = None
-        self.waiters: list[asyncio.Future[None]] | None = None
 
     def chain(self) -> Iterator[Meter]:
         """Yield this meter, then its parents'."""
@@ -75,13 +86,9 @@ class Meter:
             Signal: a limit of this run or of one around it is reached.
             ConfigurationError: the cost is limited and the model's price is not known.
         """
-        reservation = None
-        if self._check_model_calls():
-            reservation = await self._reserve(request, model)
-        meter: Meter | None = self
-        while meter is not None:
+        reservation = await self._reserve(request, model) if self._check_model_calls() else None
+        for meter in self.chain():
             meter.model_calls += 1
-            meter = meter.parent
         return reservation
 
     def _check_model_calls(self) -> bool:
@@ -139,7 +146,8 @@ class Meter:
                 if meter.tokens >= limits.max_total_tokens:
                     self.refuse(meter, "max_total_tokens", limits.max_total_tokens)
                 aside = sum(one.usage.total_tokens or 0 for one in meter.reserved or ())
-                if aside and meter.tokens + aside >= limits.max_total_tokens:
+                unknown = any(one.is_open for one in meter.reserved or ())
+                if unknown or (aside and meter.tokens + aside >= limits.max_total_tokens):
                     return meter
             if limits.max_cost_usd is not None:
                 _check_price(reservation)
@@ -184,14 +192,18 @@ class Meter:
                 waiter.set_result(None)
         self.waiters = None
 
-    def tool_call_refused(self) -> LimitHit | None:
+    def count_tool_call(self) -> LimitHit | None:
         """Count a tool call, or return the limit that refuses it."""
+        if self.plain:
+            return None
         for meter in self.chain():
             limit = meter.limits.max_tool_calls
             if limit is not None and meter.tool_calls >= limit:
                 return LimitHit(meter.run, "max_tool_calls", limit)
-        for meter in self.chain():
-            meter.tool_calls += 1
+        one: Meter | None = self
+        while one is not None:
+            one.tool_calls += 1
+            one = one.parent
         return None
 
     def batch_refused(self, size: int) -> LimitHit | None:
@@ -211,6 +223,35 @@ class Meter:
         hit = LimitHit(meter.run, limit, value)
         self.run.note(Rank.LIMIT, hit)
         raise Signal(self.run.noted)  # type: ignore[arg-type]  # just noted
+
+
+class PlainMeter(Meter):
+    """The meter of a run in which nothing is limited that is counted; shared by all such runs."""
+
+    plain = True
+
+    def __init__(self) -> None:
+        self.limits = Limits()
+        self.parent = None
+
+
+PLAIN = PlainMeter()
+
+
+def meter_of(run: Run) -> Meter:
+    """Return the meter of *run*."""
+    around = PLAIN if run.parent is None else run.parent.meter
+    limits = run.limits
+    spends = run.agent._limits_spending if limits is run.agent.limits else limits_spending(limits)
+    if not spends and around is PLAIN:
+        return PLAIN
+    return Meter(run, None if around is PLAIN else around)
+
+
+def limits_spending(limits: Limits) -> bool:
+    """Whether anything is limited that a meter counts."""
+    counted = (limits.max_model_calls, limits.max_tool_calls, limits.max_total_tokens, limits.max_cost_usd)
+    return bool(limits.budgets) or any([one is not None for one in counted])
 
 
 def _check_price(reservation: Reservation) -> None:

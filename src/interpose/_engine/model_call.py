@@ -61,7 +61,7 @@ class ModelCall(Call):
         "usage",
     )
 
-    def __init__(self, run: Run, message_id: str) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__(run, run.ctx, run.plan.model_layers, call_model)
         self.attempts = 0
         self.running = 0
@@ -70,10 +70,11 @@ class ModelCall(Call):
         self.reached: ModelRequest | None = None
         self.response: ModelResponse | None = None
         self.made_request: ModelRequest | None = None
-        self.narrator = Narrator(run.pipe, message_id, run.history.call_ids) if run.pipe.active else None
-        if self.narrator is not None and run.announces_output:
-            self.narrator.announces = True
-        self.own_ids: set[str] = set()
+        self.narrator: Narrator | None = None
+        if run.pipe.active:
+            self.narrator = Narrator(run.pipe, run.message_id, run.history.call_ids)
+            self.narrator.announces = run.announces_output
+        self.own_ids: set[str] | tuple[()] = ()
 
     def made(self, layer: Layer, result: Any) -> Any:
         """Mark a response that a layer made up with the name of its maker."""
@@ -111,7 +112,8 @@ async def call_model(call: Any, index: int, request: ModelRequest, via: Next | N
     model = run.model_for(request)
     try:
         request = admit(call, request)
-        reservation = await run.meter.begin_model_call(request, model)
+        if not run.meter.plain:
+            reservation = await run.meter.begin_model_call(request, model)
         counted = True
         if call.attempts > 0 and call.narrator is not None:
             await begin_again(call)
@@ -152,7 +154,8 @@ async def charge(
         if call is not None:
             call.usage = usage if call.usage is None else call.usage + usage
         run.add_usage(usage)
-    await run.meter.end_model_call(reservation, usage, failed=failed)
+    if not run.meter.plain:
+        await run.meter.end_model_call(reservation, usage, failed=failed)
 
 
 def admit(call: ModelCall, request: ModelRequest) -> ModelRequest:

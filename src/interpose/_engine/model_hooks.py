@@ -16,6 +16,7 @@ from interpose.hooks import (
 )
 from interpose.messages import AssistantMessage
 from interpose.middleware import Middleware, ModelNext
+from interpose.models.profiles import profile_of
 from interpose.outcomes import Pause, Retry
 from interpose.request import ModelRequest, ModelResponse
 
@@ -132,6 +133,5 @@ def _changed(request: ModelRequest, result: PreModelHookResult) -> ModelRequest:
 
 
 def _profile(ctx: "RunContext[Any]", request: ModelRequest) -> "ModelProfile | None":
-    """Return what is known of the model that *request* names; nothing of a bare name that is not the model's own."""
-    model = ctx._run.model_for(request)
-    return model.profile if model.name == request.model else None
+    """Return what is known of the model that *request* names, also of another one of the same provider."""
+    return profile_of(ctx._run.model_for(request), request.model)

@@ -36,7 +36,7 @@ async def settle(call: ModelCall, response: ModelResponse) -> ModelResponse:
     shown = set(narrator.shown_calls)
     await narrator.supersede()
     if shown:
-        message = with_free_ids(message, run.history.call_ids, own - shown)
+        message = with_free_ids(message, run.history.call_ids, set(own) - shown)
     pipe_narrator, run.pipe.narrator = run.pipe.narrator, narrator
     message = await narrator.narrate(message)
     run.pipe.narrator = pipe_narrator or narrator

@@ -9,7 +9,6 @@ from interpose._engine.config import configure, pipe_config
 from interpose._engine.step import model_call, request_of
 from interpose.errors import HookError, OutputError
 from interpose.events import CustomEvent
-from interpose.ids import message_id
 from interpose.info import RunConfig
 from interpose.messages import UserMessage
 from interpose.output import OutputType
@@ -70,7 +69,7 @@ async def output_config(run: Run, output: OutputType) -> RunConfig:
 async def ask(run: Run, config: RunConfig) -> ModelResponse:
     """Make the call for the output; it counts, passes the model seam, and is no step."""
     run.phase = "structured_output"
-    run.message_id = message_id()
+    run.told_id = None
     run.announces_output = True
     request = request_of(run, config).replace(
         call_class="structured_output", messages=config.messages, tools=(), is_final_step=False

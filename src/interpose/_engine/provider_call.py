@@ -105,7 +105,7 @@ async def _answer(
         return _own(run, await model.generate(request), request, call)
     assembly = Assembly(AssistantMessage().id, run.history.call_ids) if narrator is None else narrator.begin()
     if call is not None and narrator is None and call.attempts == 1:
-        assembly.message_id = run.message_id or assembly.message_id
+        assembly.message_id = run.message_id
     stream = aiter(model.stream(request))
     if deadline is not None:
         run.heard = assembly
@@ -125,7 +125,7 @@ async def _answer(
     if narrator is not None:
         narrator.told = response.message
     if call is not None and assembly.calls:
-        call.own_ids.update([one.id for one in assembly.calls])
+        call.own_ids = {*call.own_ids, *[one.id for one in assembly.calls]}
     return response
 
 
@@ -142,10 +142,13 @@ def _own(run: Run, response: Any, request: ModelRequest, call: ModelCall | None)
     if message.tool_calls:
         message = with_free_ids(message, run.history.call_ids, ())
         if call is not None:
-            call.own_ids.update([one.id for one in message.tool_calls])
-    if call is not None and call.attempts == 1 and run.message_id and message.id != run.message_id:
-        said = (message.text, message.reasoning, message.tool_calls, message.parts)
-        message = AssistantMessage(*said, run.message_id, message.metadata)
+            call.own_ids = {*call.own_ids, *[one.id for one in message.tool_calls]}
+    if call is not None and call.attempts == 1 and message.id != run.told_id:
+        if run.told_id is None and message.id not in run.history.said:
+            run.told_id = message.id  # nobody was told another
+        else:
+            said = (message.text, message.reasoning, message.tool_calls, message.parts)
+            message = AssistantMessage(*said, run.message_id, message.metadata)
     if message is response.message and response.provider:
         return response
     names = (response.model or request.model, response.provider or request.provider)

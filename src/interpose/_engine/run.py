@@ -8,6 +8,7 @@ import threading
 from asyncio import CancelledError
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from os import urandom
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,15 @@ from interpose._engine.beside import Beside
 from interpose._engine.buffer import Buffer, Log, LogReader
 from interpose._engine.chunks import IDLE, Pipe
 from interpose._engine.legality import History
-from interpose._engine.meter import Meter
+from interpose._engine.meter import Meter, meter_of
+from interpose._engine.offered import Offered
 from interpose._engine.plan import Hook, Plan
 from interpose._engine.record import OpenNode, Record
 from interpose._engine.shared import Shared
 from interpose._engine.signals import LimitHit, Note, Rank, Signal
 from interpose.context import RunContext
 from interpose.errors import HookError, RunAborted
+from interpose.ids import message_id
 from interpose.info import RunConfig
 from interpose.messages import ToolResult
 from interpose.models.base import Model
@@ -59,7 +62,7 @@ class Run(Shared):
     number = 0
     began = 0.0
     alive = False
-    message_id: str | None = None
+    told_id: str | None = None
     open_step: str | None = None
     usage = NO_USAGE
     names: tuple[str, str] = ("", "")
@@ -94,7 +97,10 @@ class Run(Shared):
     end_text: str | None = None
     input_size = 0
     thread_base: int = 0
+    _offered: Offered | None = None
     opened: Sequence[Any] = ()
+    asked: Sequence[OpenInterrupt] = ()
+    waiters: Sequence[asyncio.Future[None]] = ()
     parent: Run | None = None
     parent_node_id: str | None = None
 
@@ -132,8 +138,13 @@ class Run(Shared):
         if parent is not None:
             self.parent = parent
         self.steps: list[Step] = []
-        self.asked: list[OpenInterrupt] = []
-        self.waiters: list[asyncio.Future[None]] = []
+
+    @property
+    def message_id(self) -> str:
+        """The id of this step's message; made when somebody first asks, else it is that of the answer."""
+        if self.told_id is None:
+            self.told_id = message_id()
+        return self.told_id
 
     @property
     def origin_id(self) -> str:
@@ -155,12 +166,13 @@ class Run(Shared):
         self.clock: Clock = self.parent.clock if self.parent is not None else self.agent.clock
         self.ctx: RunContext[Any] = RunContext(self)
         self.history = History()
-        self.meter: Meter = Meter(self, self.parent.meter if self.parent is not None else None)
+        self.meter: Meter = meter_of(self)
         self.config: RunConfig = self.agent._config
         self.own_model = True
         self.pipe: Any = Pipe(self) if self.plan.on_chunk or self.buffer is not None else IDLE
         self.announces_output = self.agent._native_output
-        self.task = self.loop.create_task(live(self))
+        self.create_task = task_maker(self.loop)
+        self.task = self.create_task(live(self))
         if self.buffer is not None:
             self.task.add_done_callback(self._task_done)
 
@@ -236,7 +248,7 @@ class Run(Shared):
         cancelled: CancelledError | None = None
         while not self.done:
             waiter = self.loop.create_future()
-            self.waiters.append(waiter)
+            self.waiters = (*self.waiters, waiter)
             try:
                 await waiter
             except CancelledError as error:
@@ -287,7 +299,7 @@ class Run(Shared):
         for waiter in self.waiters:
             if not waiter.done():
                 waiter.set_result(None)
-        self.waiters.clear()
+        self.waiters = ()
         self.agent._runs.ended(self)
         self.model_call = self.partial_assembly = self.record = self.beside = None
         self.passes = self.tool_tasks = ()
@@ -334,6 +346,12 @@ class Run(Shared):
             return False
         return self.agent._generates if model is self.agent.model else has_own_generate(model)
 
+    def offered(self, tools: tuple[Any, ...]) -> Offered:
+        """Return what is looked up in *tools* for each call; steps that offer the same share it."""
+        if self._offered is None or self._offered.tools is not tools:
+            self._offered = Offered(tools)
+        return self._offered
+
     # What happened.
 
     def add_usage(self, usage: Usage) -> None:
@@ -347,7 +365,7 @@ class Run(Shared):
         """Put an answer in the history; its step is made when its calls are settled."""
         self.sent = request
         self.settling = (request, response, usage)
-        self.history.extend((response.message,))
+        self.history.add_answer(response.message)
 
     def finish_step(self, results: tuple[ToolResult, ...]) -> None:
         """Make the step whose answer and calls are settled."""
@@ -406,6 +424,13 @@ class Run(Shared):
     def log(self, text: str) -> None:
         """Log a warning about this run."""
         logger.warning("run %s: %s", self.run_id, text)
+
+
+def task_maker(loop: asyncio.AbstractEventLoop) -> Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]:
+    """Return what makes tasks on *loop*: the loop's own way, or asyncio's tasks at once where it has no other."""
+    if loop.get_task_factory() is not None or not isinstance(loop, asyncio.BaseEventLoop):
+        return loop.create_task
+    return partial(asyncio.Task, loop=loop)
 
 
 def has_own_generate(model: Any) -> bool:

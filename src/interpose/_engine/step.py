@@ -14,7 +14,6 @@ from interpose._engine.signals import LimitHit, Rank, Signal
 from interpose._engine.tool_phase import ToolPass, ToolPhase
 from interpose.errors import HookError
 from interpose.events import StepFinishedEvent, StepStartedEvent, ToolCallResultEvent
-from interpose.ids import message_id
 from interpose.info import ContinueState, RunConfig, StepInfo, ToolPhaseInfo
 from interpose.messages import ToolCall, ToolMessage
 from interpose.request import ModelRequest, ModelResponse
@@ -27,20 +26,11 @@ LAST_STEP = "not executed: the step limit (max_steps={}) is reached; answer with
 UNSAFE = "not executed: the answer ended with {!r}, so the call may not be whole"
 
 
-async def loop(run: Run) -> str:
-    """Take steps until the run ends, and return the finish reason."""
-    while True:
-        reason = await step(run)
-        if reason is not None:
-            return reason
-        run.number += 1
-
-
 async def step(run: Run) -> str | None:
     """Take one step; return the finish reason where it was the last."""
     plan = run.plan
     run.phase = "before_model"
-    run.message_id = message_id()
+    run.told_id = None
     run.partial_assembly = None
     run.passes = ()
     if run.pipe.active:
@@ -100,7 +90,7 @@ def request_of(run: Run, config: RunConfig) -> ModelRequest:
 async def model_call(run: Run, request: ModelRequest, phase: str = "model_stream") -> ModelResponse:
     """Take *request* through the model seam and settle what comes back in the history."""
     run.phase = phase
-    call = ModelCall(run, run.message_id or "")
+    call = ModelCall(run)
     run.model_call = call
     run.names = (request.provider, request.model)
     pipe = run.pipe
@@ -109,7 +99,7 @@ async def model_call(run: Run, request: ModelRequest, phase: str = "model_stream
     node = await run.record.push("model", request.model, request) if run.record is not None else None
     try:
         response: ModelResponse = await compose(call, request)
-        if pipe.active or call.own_ids or response.tool_calls or response.made_by is not None:
+        if pipe.active or response is not call.response:
             response = await settle(call, response)
     except BaseException as error:
         if node is not None:
@@ -145,11 +135,10 @@ async def tool_phase(run: Run, response: ModelResponse) -> str | None:
     if plan.on_interrupt_boundary:
         await boundary(run, [])
     calls = response.tool_calls
-    if refusal is None and (hit := run.meter.batch_refused(len(calls))) is not None:
+    if refusal is None and not run.meter.plain and (hit := run.meter.batch_refused(len(calls))) is not None:
         run.note(Rank.LIMIT, hit)
         raise Signal(run.noted)  # type: ignore[arg-type]  # just noted
-    phase = ToolPhase(run, {tool.name: tool for tool in request.tools}, refusal)
-    passes = await phase.settle(calls)
+    passes = await ToolPhase(run, run.offered(request.tools), refusal).settle(calls)
     await settle_results(run, calls, passes)
     if ends == "limit":
         run.reach(LimitHit(run, "max_steps", run.limits.max_steps))
@@ -164,7 +153,7 @@ async def settle_results(run: Run, calls: tuple[ToolCall, ...], passes: list[Too
     plan = run.plan
     results = tuple([one.result for one in passes if one.result is not None])
     messages = tuple([one.result.message(one.original.name) for one in passes if one.result is not None])
-    run.history.extend(messages)
+    run.history.add_results(messages)
     run.phase = "after_tools"
     if run.pipe.active:
         await tell_results(run, messages)
@@ -206,7 +195,7 @@ async def votes(run: Run, reason: str, calls: int) -> bool:
 async def answer_open_calls(run: Run, text: str) -> None:
     """Answer, unexecuted, the calls that the last message handed in left open; ask about those that need approval."""
     calls = tuple([c for m in run.history.messages for c in m.tool_calls if c.id in run.history.open])
-    phase = ToolPhase(run, {tool.name: tool for tool in run.config.tools}, text, asks=True)
+    phase = ToolPhase(run, run.offered(run.config.tools), text, asks=True)
     passes = await phase.settle(calls)
     answers = tuple([one.result.message(one.original.name) for one in passes if one.result is not None])
     run.history.extend(answers)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import CancelledError, current_task
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from interpose._engine.alone import Alone
 from interpose._engine.chain import Call, Layer, Next, check_entry, compose, wrong
 from interpose._engine.deadline import Deadline
 from interpose._engine.interrupts import approved, question
+from interpose._engine.offered import Offered
 from interpose._engine.signals import LimitHit, Note, Rank, Signal
 from interpose.context import ToolContext
 from interpose.errors import FatalToolError, HookError
@@ -114,18 +116,16 @@ _OTHER_SEAMS = frozenset(("ModelRequest", "ModelResponse", "Retry", "Drop", "Run
 class ToolPhase:
     """The calls of one step and how far they are."""
 
-    def __init__(self, run: Run, tools: dict[str, Tool], refusal: str | None, *, asks: bool = False) -> None:
+    __slots__ = ("asks", "failed", "gates", "left", "refusal", "run", "tools")
+
+    def __init__(self, run: Run, offered: Offered, refusal: str | None, *, asks: bool = False) -> None:
         self.run = run
         self.asks = asks
-        self.tools = tools
+        self.tools = offered.by_name
         self.refusal = refusal
-        self.gates: list[Any] = []
-        if any([tool.alone for tool in tools.values()]):
-            self.gates.append(_Alone())
-        if run.limits.tool_concurrency is not None:
-            self.gates.append(asyncio.Semaphore(run.limits.tool_concurrency))
-        self.left = 0
-        self.failed = False
+        self.gates: Sequence[Any] = ()
+        if offered.alone or run.limits.tool_concurrency is not None:
+            self.gates = _gates(offered.alone, run.limits.tool_concurrency)
 
     async def settle(self, calls: tuple[ToolCall, ...]) -> list[ToolPass]:
         """Run *calls* side by side and return them, each with its result, or with what was asked.
@@ -135,8 +135,7 @@ class ToolPhase:
         """
         run = self.run
         passes = run.passes = [ToolPass(self, call) for call in calls]
-        create_task = run.loop.create_task
-        tasks = run.tool_tasks = [create_task(self._run(one)) for one in passes]
+        tasks = run.tool_tasks = [run.create_task(self._run(one)) for one in passes]
         failure: BaseException | None = None
         try:
             if len(tasks) == 1:
@@ -152,10 +151,8 @@ class ToolPhase:
         run.tool_tasks = ()
         if run.pipe.emitted and not run.closing:
             await run.pipe.flush()
-        asked = [one.asked for one in passes if one.asked is not None]
-        if asked and run.noted is not None and run.noted.rank is Rank.END:
-            run.asked.extend(asked)
-            run.note(Rank.PAUSE, Pause(asked[0].reason))
+        if run.noted is not None and run.noted.rank is Rank.END:
+            pause_instead(run, passes)
         if run.noted is not None and (failure is None or not _outranks(failure, run.noted)):
             raise Signal(run.noted)
         if failure is not None:
@@ -177,7 +174,7 @@ class ToolPhase:
     async def _pump(self, tasks: list[asyncio.Task[None]]) -> BaseException | None:
         """Send what the tools emit until all have ended, or one has failed; return that failure."""
         run = self.run
-        self.left = len(tasks)
+        self.left, self.failed = len(tasks), False
         for task in tasks:
             task.add_done_callback(self._done)
         while self.left:
@@ -243,6 +240,21 @@ class ToolPhase:
             failure = None  # its traceback holds this very frame
 
 
+def pause_instead(run: Run, passes: list[ToolPass]) -> None:
+    """Pause a run that is to end, where a call of the same step waits for a person: a pause is the stronger."""
+    asked = [one.asked for one in passes if one.asked is not None]
+    if asked:
+        run.asked = (*run.asked, *asked)
+        run.note(Rank.PAUSE, Pause(asked[0].reason))
+
+
+def _gates(alone: bool, concurrency: int | None) -> list[Any]:
+    gates: list[Any] = [Alone()] if alone else []
+    if concurrency is not None:
+        gates.append(asyncio.Semaphore(concurrency))
+    return gates
+
+
 def _first_failure(tasks: list[asyncio.Task[None]]) -> BaseException | None:
     """Return what the first failed call raised; an error of a tool comes before a cancellation."""
     found: BaseException | None = None
@@ -295,7 +307,7 @@ async def call_tool(one: Any, index: int, call: ToolCall, via: Next | None) -> T
             raise Signal(one.noted)
         if phase.refusal is not None:
             return call.refuse(phase.refusal)
-        hit = run.meter.tool_call_refused()
+        hit = run.meter.count_tool_call()
         if hit is not None:
             return _over_limit(run, hit, call)
         if phase.gates:
@@ -319,7 +331,7 @@ async def _gated(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, Any
     """Execute when it is this call's turn: as many at once as the limits allow, and alone where the tool asks it."""
     async with AsyncExitStack() as stack:
         for gate in one.phase.gates:
-            await stack.enter_async_context(gate.turn(tool.alone) if gate.__class__ is _Alone else gate)
+            await stack.enter_async_context(gate.turn(tool.alone) if gate.__class__ is Alone else gate)
         return await _execute(one, tool, call, typed, task)
 
 
@@ -377,43 +389,3 @@ def _call(function: Callable[..., Any], typed: dict[str, Any]) -> Any:
 
 def _failed(call: ToolCall, text: str, seconds: float) -> ToolResult:
     return call.refuse(text).replace(duration_ms=seconds * 1000)
-
-
-class _Alone:
-    """Lets a tool that asks to be alone run when no other of the step runs, and no other while it runs."""
-
-    def __init__(self) -> None:
-        self._changed = asyncio.Condition()
-        self._running = 0
-        self._taken = False
-
-    def turn(self, alone: bool) -> _Turn:
-        """Return a context manager for one execution."""
-        return _Turn(self, alone)
-
-    async def enter(self, alone: bool) -> None:
-        async with self._changed:
-            await self._changed.wait_for(lambda: not self._taken and (not alone or self._running == 0))
-            self._running += 1
-            self._taken = alone
-
-    async def leave(self, alone: bool) -> None:
-        async with self._changed:
-            self._running -= 1
-            if alone:
-                self._taken = False
-            self._changed.notify_all()
-
-
-class _Turn:
-    __slots__ = ("_alone", "_owner")
-
-    def __init__(self, owner: _Alone, alone: bool) -> None:
-        self._owner = owner
-        self._alone = alone
-
-    async def __aenter__(self) -> None:
-        await self._owner.enter(self._alone)
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._owner.leave(self._alone)

@@ -18,6 +18,8 @@ from interpose.models.base import (
     fold,
     unfold,
 )
+from interpose.models.language_model import GenerateNext, LanguageModelMiddleware, StreamNext, wrap_model
+from interpose.models.profiles import profile_for
 
 if TYPE_CHECKING:
     from interpose.errors import ConfigurationError as _ConfigurationError
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Finish",
+    "GenerateNext",
+    "LanguageModelMiddleware",
     "LocalModel",
     "MessageStart",
     "Model",
@@ -34,14 +38,17 @@ __all__ = [
     "OpenAIChat",
     "PROVIDERS",
     "ReasoningDelta",
+    "StreamNext",
     "TextDelta",
     "ToolCallDelta",
     "UsageUpdate",
     "as_stream",
     "fold",
     "is_provider",
+    "profile_for",
     "resolve",
     "unfold",
+    "wrap_model",
 ]
 
 PROVIDERS = {

@@ -24,6 +24,7 @@ from interpose.models.openai.dialect import COMPATIBLE, OFFICIAL, Dialect
 from interpose.models.openai.errors import error_of
 from interpose.models.openai.names import wire_names
 from interpose.models.openai.wire import from_wire, to_wire
+from interpose.models.profiles import known_profile, profile_for
 from interpose.request import ModelRequest, ModelResponse
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 PATH = "/chat/completions"
 OFFICIAL_HOST = "api.openai.com"
-OFFICIAL_PROFILE = ModelProfile(supports_vision=True, supports_caching=True, supports_structured_output=True)
 NO_KEY = "none"  # self-hosted servers ask for no key, but the SDK sends one
 
 
@@ -40,6 +40,8 @@ class OpenAIChat(Model):
 
     The key is *api_key* or the variable OPENAI_API_KEY; with a *base_url* it may be missing. A ready *client* of the
     SDK (for Azure, proxies and the like) is used as it is, stays the caller's to close, and belongs to one event loop.
+    *profile* says what the model is; else it is told from the names of *provider* and model, of OpenAI's own server or
+    where *provider* is named (as "groq"); of others nothing is known.
     *timeout_s* is the longest silence of the server; None leaves it to the SDK. The SDK's own retries are off.
     *dialect* says what the server does differently; by default it is told from *base_url*.
 
@@ -74,7 +76,13 @@ class OpenAIChat(Model):
         self._clients: ClientPerLoop[AsyncOpenAI] = ClientPerLoop(self._make_client)
         is_official = urlsplit(self.base_url).hostname == OFFICIAL_HOST
         self.dialect = dialect or (OFFICIAL if is_official or self._given is not None else COMPATIBLE)
-        self.profile = profile or (OFFICIAL_PROFILE if is_official else None)
+        self.profile = profile or self._listed_profile(is_official)
+
+    def _listed_profile(self, is_official: bool) -> ModelProfile | None:
+        """Return what is known of the model; nothing where a server of one's own may mean another by its name."""
+        if is_official:
+            return profile_for("openai", self.name)
+        return None if self.provider == "openai" else known_profile(self.provider, self.name)
 
     @property
     def base_url(self) -> str:
