@@ -18,7 +18,7 @@ VALUES, CONTRACT, ENGINE, AGENT, ROOT, EDGE = range(6)
 RANKS = {
     **dict.fromkeys(["ids", "clock", "text", "errors", "outcomes", "events"], VALUES),
     **dict.fromkeys(["messages", "message_dicts", "inputs", "request"], VALUES),
-    **dict.fromkeys(["models", "models.base", "models.guard"], CONTRACT),
+    **dict.fromkeys(["models", "models.base", "models.guard", "models.language_model", "models.profiles"], CONTRACT),
     "_engine": ENGINE,
     "agent": AGENT,
     "": ROOT,

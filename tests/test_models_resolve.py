@@ -20,7 +20,8 @@ print(json.dumps([name for name in sys.modules if name.startswith(("interpose.mo
 
 def test_import_loads_no_provider_and_no_sdk() -> None:
     out = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
-    assert set(json.loads(out.stdout)) <= {"interpose.models.base", "interpose.models.guard"}
+    core = {f"interpose.models.{name}" for name in ("base", "guard", "language_model", "profiles")}
+    assert set(json.loads(out.stdout)) <= core
 
 
 def test_import_of_an_adapter_loads_no_sdk() -> None:
