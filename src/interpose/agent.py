@@ -358,19 +358,8 @@ class Agent(Generic[ContextT]):
         extra: Sequence[Any] = ()
         if middleware:
             extra = [as_middleware(one) for one in as_list(middleware)]
-        return Run(
-            agent,
-            agent._plan,
-            given,
-            context=context,
-            thread_id=thread_id,
-            run_id=run_id,
-            parent_run_id=parent_run_id,
-            limits=limits or agent.limits,
-            buffer=buffer,
-            extra=extra,
-            parent=parent,
-        )
+        limits = limits or agent.limits
+        return Run(agent, agent._plan, given, context, thread_id, run_id, parent_run_id, limits, buffer, extra, parent)
 
     async def _begin(self, run: Run) -> None:
         """Open what is not open yet, and start the run."""

@@ -1,6 +1,7 @@
 """Estimates of how many tokens texts, messages, tools and requests take; one rule for all that cut history."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from interpose.messages import AudioPart, FilePart, ImagePart, Message
@@ -87,6 +88,26 @@ def count_tool(tool: Tool, count_tokens: CountTokens = tokens) -> int:
     return count_tokens(tool.name + tool.description + plain_json(tool.parameters))
 
 
+class Growing:
+    """A sum over a history that mostly grows at its end: what was summed before is not looked at again."""
+
+    __slots__ = ("_count", "_seen", "_total")
+
+    def __init__(self, count: Callable[[Any], int]) -> None:
+        self._count = count
+        self._seen: tuple[Any, ...] = ()
+        self._total = 0
+
+    def sum(self, items: tuple[Any, ...]) -> int:
+        """Return the sum of what *count* gives for each of *items*."""
+        seen = self._seen
+        if items[: len(seen)] != seen:  # fast: an item that is the same object is not looked into
+            seen, self._total = (), 0
+        self._total += sum(map(self._count, items[len(seen) :]))
+        self._seen = items
+        return self._total
+
+
 class Tally:
     """Counts what a run sends again and again, each message and tool once.
 
@@ -97,27 +118,25 @@ class Tally:
         self._count_tokens = count_tokens
         self._known: dict[int, int] = {}
         self._kept: list[Any] = []
+        self._messages = Growing(self._message)
+        self._tools = Growing(partial(count_tool, count_tokens=count_tokens))
 
     def request(self, request: ModelRequest) -> int:
         """Return the tokens of a whole request: messages, tools and instructions."""
-        tools = self._sum(request.tools, count_tool) if request.tools else 0
+        tools = self._tools.sum(request.tools) if request.tools else 0
         return self.messages(request.messages) + tools + self._count_tokens(request.instructions)
 
     def messages(self, messages: Iterable[Message]) -> int:
         """Return the tokens of *messages*."""
-        return self._sum(messages if isinstance(messages, Sequence) else tuple(messages), count_message)
-
-    def _sum(self, items: Sequence[Any], count: Callable[[Any, CountTokens], int]) -> int:
-        known = self._known
-        try:
-            return sum(map(known.__getitem__, map(id, items)))
-        except KeyError:
-            pass
-        if len(self._kept) > 2 * len(items) + 1000:
-            known.clear()
+        given = tuple(messages)
+        if len(self._kept) > 2 * len(given) + 1000:
+            self._known.clear()
             self._kept.clear()
-        for item in items:
-            if id(item) not in known:
-                known[id(item)] = count(item, self._count_tokens)
-                self._kept.append(item)
-        return sum(map(known.__getitem__, map(id, items)))
+        return self._messages.sum(given)
+
+    def _message(self, message: Message) -> int:
+        size = self._known.get(id(message))
+        if size is None:
+            size = self._known[id(message)] = count_message(message, self._count_tokens)
+            self._kept.append(message)
+        return size

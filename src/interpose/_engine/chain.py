@@ -125,14 +125,17 @@ CLOSED: Any = _Closed()
 class Next:
     """`call_next` of one layer in one call.
 
-    `owner` is the layer's coroutine while it runs: what is called while that runs was awaited by it directly.
+    `owner` is the layer's coroutine while it runs: what is called while that runs was awaited by it directly. It has
+    no `__init__`, which would cost as much as the layer: `enter_wrap` fills it in.
     """
+
+    __slots__ = ("call", "index", "owner", "tasks", "used")
 
     call: Call
     index: int
-    used = False
-    owner: Any = None
-    tasks: set[asyncio.Task[Any]] | None = None
+    used: bool
+    owner: Any
+    tasks: set[asyncio.Task[Any]] | None
 
     def __call__(self, value: Any = None) -> Coroutine[Any, Any, Any]:
         if self.used:
@@ -213,6 +216,8 @@ async def enter_wrap(call: Call, index: int, value: Any, via: Next | None) -> An
     call_next = Next()
     call_next.call = call
     call_next.index = index + 1
+    call_next.used = False
+    call_next.owner = call_next.tasks = None
     call.answered = False
     try:
         result = layer.wrap_call(call.ctx, value, call_next)  # type: ignore[misc]  # has a wrap

@@ -6,138 +6,39 @@ import asyncio
 import logging
 import threading
 from asyncio import CancelledError
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from os import urandom
 from typing import TYPE_CHECKING, Any
 
 from interpose._engine import threads
 from interpose._engine.beside import Beside
-from interpose._engine.buffer import Buffer, Log, LogReader
+from interpose._engine.buffer import Log, LogReader
 from interpose._engine.chunks import IDLE, Pipe
 from interpose._engine.legality import History
-from interpose._engine.meter import Meter, meter_of
+from interpose._engine.meter import meter_of
 from interpose._engine.offered import Offered
-from interpose._engine.plan import Hook, Plan
-from interpose._engine.record import OpenNode, Record
-from interpose._engine.shared import Shared
+from interpose._engine.plan import Hook
 from interpose._engine.signals import LimitHit, Note, Rank, Signal
+from interpose._engine.state import NO_USAGE, RunState
 from interpose.context import RunContext
 from interpose.errors import HookError, RunAborted
 from interpose.ids import message_id
-from interpose.info import RunConfig
 from interpose.messages import ToolResult
 from interpose.models.base import Model
 from interpose.request import ModelRequest, ModelResponse, Step, Usage
 from interpose.result import RunResult
 
 if TYPE_CHECKING:
-    from interpose._engine.model_call import ModelCall
-    from interpose._engine.tool_phase import ToolPass
-    from interpose.agent import Agent
-    from interpose.clock import Clock
-    from interpose.interrupts import OpenInterrupt
-    from interpose.limits import Limits
-    from interpose.models.base import Assembly
+    pass
 
 logger = logging.getLogger("interpose")
-NO_USAGE = Usage()
 
 
-class Run(Shared):
-    """One run. Defaults stand on the class, so that a run that waits holds little more than what it needs."""
+class Run(RunState):
+    """One run: how it begins, is steered, waited for, and what it does beside its steps."""
 
-    resumed_from: str | None = None
-    thread_ident = 0
-    task: asyncio.Task[None]
-    noted: Note | None = None
-    closing = False
-    started = False
-    done = False
-    failure: BaseException | None = None
-    result: RunResult | None = None
-    raised = False
-    phase = "init"
-    number = 0
-    began = 0.0
-    alive = False
-    told_id: str | None = None
-    open_step: str | None = None
-    usage = NO_USAGE
-    names: tuple[str, str] = ("", "")
-    sent: ModelRequest
-    settling: tuple[ModelRequest, ModelResponse, Usage | None] | None = None
-    pending_results: tuple[ToolResult, ...] = ()
-    passes: Sequence[ToolPass] = ()
-    tool_tasks: Sequence[asyncio.Task[None]] = ()
-    tool_call_count = 0
-    pump: asyncio.Future[None] | None = None
-    flushing = False
-    ends_after_step: LimitHit | None = None
-    partial_assembly: Assembly | None = None
-    heard: Any = None
-    past_checks = False
-    named_thread = False
-    locked: Any = None
-    said_started = False
-    committed = False
-    announces_output = False
-    limit_hit: LimitHit | None = None
-    input_end = 0
-    model_call: ModelCall | None = None
-    config_changes: Sequence[tuple[str, RunConfig]] = ()
-    record: Record | None = None
-    run_node: OpenNode
-    step_node: OpenNode
-    duration_timer: Any = None
-    beside: Beside | None = None
-    output: Any = None
-    output_text: str | None = None
-    end_text: str | None = None
-    input_size = 0
-    thread_base: int = 0
-    _offered: Offered | None = None
-    opened: Sequence[Any] = ()
-    asked: Sequence[OpenInterrupt] = ()
-    waiters: Sequence[asyncio.Future[None]] = ()
-    parent: Run | None = None
-    parent_node_id: str | None = None
-
-    def __init__(
-        self,
-        agent: Agent[Any],
-        plan: Plan,
-        given: Any,
-        *,
-        context: Any,
-        thread_id: str | None,
-        run_id: str | None,
-        parent_run_id: str | None,
-        limits: Limits,
-        buffer: Buffer | Log | None,
-        extra: Sequence[Any] = (),
-        parent: Run | None = None,
-    ) -> None:
-        self.agent = agent
-        self.plan = plan
-        self.given = given
-        self.context = context
-        if thread_id is not None:
-            self.named_thread = True
-        if run_id is None or thread_id is None:
-            name = urandom(12).hex()
-            run_id = run_id or f"run_{name}"
-            thread_id = thread_id or f"thread_{name}"
-        self.run_id = run_id
-        self.thread_id = thread_id
-        self.parent_run_id = parent_run_id
-        self.limits = limits
-        self.buffer = buffer
-        self.extra = extra
-        if parent is not None:
-            self.parent = parent
-        self.steps: list[Step] = []
+    __slots__ = ("__weakref__",)
 
     @property
     def message_id(self) -> str:
@@ -163,13 +64,13 @@ class Run(Shared):
         self.started = True
         self.loop = asyncio.get_running_loop()
         self.thread_ident = threading.get_ident()
-        self.clock: Clock = self.parent.clock if self.parent is not None else self.agent.clock
-        self.ctx: RunContext[Any] = RunContext(self)
+        self.clock = self.parent.clock if self.parent is not None else self.agent.clock
+        self.ctx = RunContext(self)
         self.history = History()
-        self.meter: Meter = meter_of(self)
-        self.config: RunConfig = self.agent._config
+        self.meter = meter_of(self)
+        self.config = self.agent._config
         self.own_model = True
-        self.pipe: Any = Pipe(self) if self.plan.on_chunk or self.buffer is not None else IDLE
+        self.pipe = Pipe(self) if self.plan.on_chunk or self.buffer is not None else IDLE
         self.announces_output = self.agent._native_output
         self.create_task = task_maker(self.loop)
         self.task = self.create_task(live(self))

@@ -77,6 +77,11 @@ class ToolPass(Call):
             self.run.note(rank, value)
 
     def made(self, layer: Layer, result: Any) -> Any:
+        """Return *result* if it answers this call."""
+        self.answered = True
+        return self.checked(layer.name, result)
+
+    def checked(self, who: str, result: Any) -> Any:
         """Return *result* if it answers this call.
 
         Raises:
@@ -84,7 +89,7 @@ class ToolPass(Call):
         """
         if result.tool_call_id != self.original.id:
             raise HookError(
-                f"{layer.name} answered call {self.original.id!r} with a result for {result.tool_call_id!r}; "
+                f"{who} answered call {self.original.id!r} with a result for {result.tool_call_id!r}; "
                 f"call.answer(value) makes a result of this call"
             )
         return result
@@ -227,7 +232,7 @@ class ToolPhase:
             result = await compose(one, one.original)
             if one.noted is not None:
                 raise Signal(one.noted)
-            one.result = result
+            one.result = one.checked("a layer", result)
         except BaseException as error:
             if not isinstance(error, Signal) or error.note is not one.noted:
                 failure = error
@@ -293,6 +298,7 @@ async def call_tool(one: Any, index: int, call: ToolCall, via: Next | None) -> T
         if call.id != one.original.id:
             one.changed(one.layers[index - 1], "call_next", one.original, call)
         one.values[index] = call
+        one.answered = True
         one.ran = call
         one.ctx._call = call
         refused = phase.refused(call)

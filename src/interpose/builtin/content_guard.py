@@ -102,22 +102,24 @@ class ContentGuard(Middleware[Any]):
         text = await self._edit(held, response.text, final=True)
         return response.with_text(text).replace(finish_reason="content_filter") if held.blocked else None
 
-    async def on_chunk(self, ctx: "RunContext[Any]", event: Event) -> Event | list[Event] | Drop | None:
+    def on_chunk(
+        self, ctx: "RunContext[Any]", event: Event
+    ) -> Event | Drop | Awaitable[Event | list[Event] | Drop | None] | None:
         """Hold back, edit and release text."""
         kind = event.__class__
         if kind is TextMessageContentEvent or kind is ReasoningMessageContentEvent:
-            return await self._content(ctx.private(self), event)  # type: ignore[arg-type]  # is one of the two
+            return self._content(ctx.private(self), event)  # type: ignore[arg-type]  # is one of the two
         match event:
             case TextMessageEndEvent():
-                return await self._end(ctx.private(self), TextMessageContentEvent, event)
+                return self._end(ctx.private(self), TextMessageContentEvent, event)
             case ReasoningMessageEndEvent():
-                return await self._end(ctx.private(self), ReasoningMessageContentEvent, event)
+                return self._end(ctx.private(self), ReasoningMessageContentEvent, event)
             case CustomEvent(name="interpose.superseded"):
                 ctx.private(self).get(BLOCKED, set()).discard(event.value.get("messageId"))
         return None
 
-    async def _content(self, state: dict[Any, Any], event: ContentEvent) -> Event | Drop:
-        """Take more of a message, and give what of it may be sent."""
+    def _content(self, state: dict[Any, Any], event: ContentEvent) -> Event | Drop | Awaitable[Event | Drop]:
+        """Take more of a message, and give what of it may be sent; most text needs no editing and no waiting."""
         kind, message_id = event.__class__, event.message_id
         key = message_id if kind is TextMessageContentEvent else (kind, message_id)
         held: _Held | None = state.get(key)
@@ -125,11 +127,17 @@ class ContentGuard(Middleware[Any]):
             held = state[key] = _Held(self._look_at)
         if held.blocked:
             return DROP
-        held.text += event.delta
-        if len(held.text) < held.look_at:
+        text = held.text = held.text + event.delta
+        if len(text) < held.look_at:
             return DROP
-        text = await self._release(state, held, message_id, final=self._strategy == "delta")
-        return kind(message_id=message_id, delta=text) if text else DROP
+        cut = len(text) - self._hold_chars
+        if not self._pass_untouched(held, text, cut):
+            return self._edited(state, held, event)
+        return event if cut == len(event.delta) == len(text) else kind(message_id=message_id, delta=text[:cut])
+
+    async def _edited(self, state: dict[Any, Any], held: _Held, event: ContentEvent) -> Event | Drop:
+        text = await self._release(state, held, event.message_id, final=self._strategy == "delta")
+        return event.__class__(message_id=event.message_id, delta=text) if text else DROP
 
     async def _end(
         self, state: dict[Any, Any], kind: type[ContentEvent], event: TextMessageEndEvent | ReasoningMessageEndEvent
@@ -179,8 +187,10 @@ class ContentGuard(Middleware[Any]):
 
     def _pass_untouched(self, held: _Held, text: str, cut: int) -> bool:
         """Return whether no pattern matches, and keep what is behind *cut*; most text goes this way, and fast."""
-        if not self._searches or held.before_each is not None or cut <= 0:
+        if not self._searches or cut <= 0:
             return False
+        if held.before_each is not None:
+            return self._pass_each(held, text, cut, held.before_each)
         whole, start = held.before + text, len(held.before)
         for search in self._searches:
             if search(whole, start) is not None:
@@ -190,6 +200,22 @@ class ContentGuard(Middleware[Any]):
         if self._strategy == "buffered":
             held.before = whole[: start + cut][-CONTEXT_CHARS:]
         return True
+
+    def _pass_each(self, held: _Held, text: str, cut: int, before_each: list[str]) -> bool:
+        """Do the same where the rules do not see the same in front, soon behind an edit."""
+        for search, before in zip(self._searches, before_each, strict=True):
+            if search(before + text, len(before)) is not None:
+                return False
+        held.text = text[cut:]
+        held.look_at = self._look_at
+        self._see(held, [(before + text[:cut])[-CONTEXT_CHARS:] for before in before_each])
+        return True
+
+    def _see(self, held: _Held, each: list[str]) -> None:
+        """Keep what each rule sees in front of what is held."""
+        if self._strategy == "buffered" and each:
+            held.before = each[0]
+            held.before_each = each if any(one != each[0] for one in each) else None
 
     async def _edit_before(self, held: _Held, text: str, cut: int, final: bool) -> str | int:
         """Return *text* up to *cut* with every rule applied, or an earlier place for the cut."""
@@ -208,7 +234,5 @@ class ContentGuard(Middleware[Any]):
         if first is not None:
             held.blocked = True
             return text[:first]
-        if self._strategy == "buffered" and each:
-            held.before = each[0]
-            held.before_each = each if any(one != each[0] for one in each) else None
+        self._see(held, each)
         return left

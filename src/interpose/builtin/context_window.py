@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from interpose.groups import groups_of, insert_note, leading, without
 from interpose.messages import Message, ToolMessage
 from interpose.middleware import Middleware
+from interpose.tokens import Growing
 
 if TYPE_CHECKING:
     from interpose.context import RunContext
@@ -44,11 +45,15 @@ class ContextWindow(Middleware[Any]):
     def before_model_call(self, ctx: "RunContext[Any]", request: "ModelRequest") -> "ModelRequest | None":
         """Cut the request of one step."""
         messages = request.messages
+        state = ctx.private(self)
         if self._max_chars_per_tool is not None:
-            messages = self._cap_tools(ctx.private(self), messages)
+            messages = self._cap_tools(state, messages)
         start = leading(messages)
         count = len(messages) - start
-        chars = 0 if self._max_chars is None else sum([len(message.text) for message in messages[start:]])
+        chars = 0
+        if self._max_chars is not None:
+            known: Growing = state.get("chars") or state.setdefault("chars", Growing(_length))
+            chars = known.sum(messages) - sum(map(_length, messages[:start]))
         is_cut = False
         if self._is_over(count, chars):
             gone, is_over = self._removed(messages, count, chars)
@@ -84,12 +89,19 @@ class ContextWindow(Middleware[Any]):
 
     def _cap_tools(self, state: dict[Any, Any], messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return *messages* with long tool results cut; once in a run, so that later layers meet the same object."""
-        cap = self._max_chars_per_tool
-        long = [m for m in messages if m.role == "tool" and len(m.text) > cap]  # type: ignore[operator]  # asked before
-        if not long:
+        known: Growing = state.get("long") or state.setdefault("long", Growing(self._is_long))
+        if not known.sum(messages):
             return messages
         capped: dict[int, tuple[Message, Message]] = state.setdefault("capped", {})
-        for message in long:
-            if id(message) not in capped and isinstance(message, ToolMessage):
-                capped[id(message)] = (message, message.replace(text=message.text[:cap] + TRUNCATED))
+        for message in messages:
+            if isinstance(message, ToolMessage) and id(message) not in capped and self._is_long(message):
+                text = message.text[: self._max_chars_per_tool] + TRUNCATED
+                capped[id(message)] = (message, message.replace(text=text))
         return tuple([capped[id(m)][1] if id(m) in capped else m for m in messages])
+
+    def _is_long(self, message: Message) -> bool:
+        return message.role == "tool" and len(message.text) > (self._max_chars_per_tool or 0)
+
+
+def _length(message: Message) -> int:
+    return len(message.text)
