@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Sequence
+from inspect import isawaitable
 from typing import Any
 
 import pytest
@@ -53,10 +54,11 @@ async def played(guard: ContentGuard, chunks: Iterable[str]) -> list[str]:
     ctx = make_context()
     sent: list[Any] = []
     for chunk in chunks:
-        event = await guard.on_chunk(ctx, TextMessageContentEvent(message_id="m", delta=chunk))
+        event: Any = guard.on_chunk(ctx, TextMessageContentEvent(message_id="m", delta=chunk))
+        event = await event if isawaitable(event) else event
         sent += [] if event is DROP else [event]
-    end: Any = await guard.on_chunk(ctx, TextMessageEndEvent(message_id="m"))
-    sent += end or []
+    end: Any = guard.on_chunk(ctx, TextMessageEndEvent(message_id="m"))
+    sent += await end or []
     return [event.delta for event in sent if isinstance(event, TextMessageContentEvent)]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from interpose import AssistantMessage, ImagePart, ModelRequest, TextPart, ToolCall, UserMessage, tool
-from interpose.tokens import MEDIA_TOKENS, Tally, check_counter, count_message, count_tool, plain_json, tokens
+from interpose.tokens import MEDIA_TOKENS, Growing, Tally, check_counter, count_message, count_tool, plain_json, tokens
 
 
 @pytest.mark.parametrize(("text", "expected"), [("a" * 9, 3), ("a" * 8, 2), ("", 0), ("\n" * 4000, 1000)])
@@ -98,3 +98,23 @@ async def slow(text: str) -> int:
 def test_counter_that_cannot_be_called_at_once_is_refused(counter: Any) -> None:
     with pytest.raises(TypeError, match="count_tokens"):
         check_counter(counter)
+
+
+# --- Growing ---
+
+
+def test_growing_history_is_summed_once() -> None:
+    counted: list[str] = []
+
+    def count(item: str) -> int:
+        counted.append(item)
+        return len(item)
+
+    known = Growing(count)
+    assert [known.sum(("aa",)), known.sum(("aa", "b")), known.sum(("aa", "b"))] == [2, 3, 3]
+    assert counted == ["aa", "b"]
+
+
+def test_history_that_was_cut_or_changed_is_summed_anew() -> None:
+    known = Growing(len)
+    assert [known.sum(("aa", "b")), known.sum(("b",)), known.sum(("ccc", "b")), known.sum(())] == [3, 1, 4, 0]
