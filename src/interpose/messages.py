@@ -187,9 +187,12 @@ class ToolResult(Value, frozen=True, kw_only=True):
 
     def message(self, name: str | None = None) -> "ToolMessage":
         """Return the message that answers the call."""
+        data = self.data
+        if data.__class__ in _PLAIN:
+            text = data if data.__class__ is str and data.isascii() else readable(data)
+            return ToolMessage(text, self.tool_call_id, self.is_error, name)
         parts = self.parts
-        text = "" if parts else readable(self.data)
-        return ToolMessage(text, self.tool_call_id, self.is_error, name, parts)
+        return ToolMessage("" if parts else readable(data), self.tool_call_id, self.is_error, name, parts)
 
 
 Part = TextPart | ReasoningPart | ImagePart | AudioPart | FilePart | ProviderPart | ToolCall

@@ -217,7 +217,8 @@ async def enter_wrap(call: Call, index: int, value: Any, via: Next | None) -> An
     call_next.call = call
     call_next.index = index + 1
     call_next.used = False
-    call_next.owner = call_next.tasks = None
+    call_next.owner = None
+    call_next.tasks = None
     call.answered = False
     try:
         result = layer.wrap_call(call.ctx, value, call_next)  # type: ignore[misc]  # has a wrap
@@ -235,7 +236,8 @@ async def enter_wrap(call: Call, index: int, value: Any, via: Next | None) -> An
         if task is not None:
             via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
     call_next.owner = CLOSED
-    if call_next.tasks or run.noted is not None or call.noted is not None:
+    tasks: Any = call_next.tasks  # set meanwhile, which the type checker cannot see
+    if tasks or run.noted is not None or call.noted is not None:
         await close_next(call, call_next, None)
     if result.__class__ is not call.gives:
         result = _result(call, layer, layer.wrap.name, result)  # type: ignore[union-attr]  # as above

@@ -62,7 +62,14 @@ class ModelCall(Call):
     )
 
     def __init__(self, run: Run) -> None:
-        super().__init__(run, run.ctx, run.plan.model_layers, call_model)
+        self.run = run
+        self.ctx = run.ctx
+        self.layers = layers = run.plan.model_layers
+        self.core = call_model
+        self.values = [None] * (len(layers) + 1)
+        self.answered = False
+        self.noted = self.retries = None
+        self.task = run.task
         self.attempts = 0
         self.running = 0
         self.overlap = False

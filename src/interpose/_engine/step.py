@@ -15,7 +15,7 @@ from interpose._engine.tool_phase import ToolPass, ToolPhase
 from interpose.errors import HookError
 from interpose.events import StepFinishedEvent, StepStartedEvent, ToolCallResultEvent
 from interpose.info import ContinueState, RunConfig, StepInfo, ToolPhaseInfo
-from interpose.messages import ToolCall, ToolMessage
+from interpose.messages import ToolCall, ToolMessage, ToolResult
 from interpose.request import ModelRequest, ModelResponse
 
 if TYPE_CHECKING:
@@ -151,8 +151,12 @@ async def tool_phase(run: Run, response: ModelResponse) -> str | None:
 async def settle_results(run: Run, calls: tuple[ToolCall, ...], passes: list[ToolPass]) -> None:
     """Put the results in the history and tell them, in the order of the calls; pause where something was asked."""
     plan = run.plan
-    results = tuple([one.result for one in passes if one.result is not None])
-    messages = tuple([one.result.message(one.original.name) for one in passes if one.result is not None])
+    if len(passes) == 1 and (sole := passes[0].result) is not None:
+        results: tuple[ToolResult, ...] = (sole,)
+        messages: tuple[ToolMessage, ...] = (sole.message(passes[0].original.name),)
+    else:
+        results = tuple([one.result for one in passes if one.result is not None])
+        messages = tuple([one.result.message(one.original.name) for one in passes if one.result is not None])
     run.history.add_results(messages)
     run.phase = "after_tools"
     if run.pipe.active:
@@ -162,7 +166,7 @@ async def settle_results(run: Run, calls: tuple[ToolCall, ...], passes: list[Too
         info = ToolPhaseInfo(calls, results, pending)
         for hook in plan.on_tool_phase_complete:
             await run.tell(hook, info)
-    asked = [one.asked for one in passes if one.asked is not None]
+    asked = [one.asked for one in passes if one.asked is not None] if len(results) < len(passes) else []
     if asked:
         run.pending_results = results
     else:

@@ -59,9 +59,13 @@ class ToolPass(Call):
     __slots__ = ("asked", "node", "original", "phase", "ran", "result", "typed")
 
     def __init__(self, phase: ToolPhase, call: ToolCall) -> None:
-        run = phase.run
-        self.ctx = ToolContext(run, call)
-        super().__init__(run, self.ctx, run.plan.tool_layers, call_tool)
+        self.run = run = phase.run
+        self.ctx: ToolContext[Any] = ToolContext(run, call)
+        self.layers = layers = run.plan.tool_layers
+        self.core = call_tool
+        self.values = [None] * (len(layers) + 1)
+        self.answered = False
+        self.noted = self.retries = None
         self.phase = phase
         self.original = call
         self.result: ToolResult | None = None
@@ -139,9 +143,14 @@ class ToolPhase:
             Signal: the run was steered from inside; what had finished is kept on the passes, in `run.passes`.
         """
         run = self.run
-        passes = run.passes = [ToolPass(self, call) for call in calls]
-        tasks = run.tool_tasks = [run.create_task(self._run(one)) for one in passes]
         failure: BaseException | None = None
+        if len(calls) == 1:
+            one = ToolPass(self, calls[0])
+            passes = run.passes = [one]
+            tasks = run.tool_tasks = [run.create_task(self._run(one))]
+        else:
+            passes = run.passes = [ToolPass(self, call) for call in calls]
+            tasks = run.tool_tasks = [run.create_task(self._run(one)) for one in passes]
         try:
             if len(tasks) == 1:
                 await tasks[0]
