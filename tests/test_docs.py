@@ -95,7 +95,7 @@ def run_page(page: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> dict[str
     """Run the pieces of a page and return its namespace."""
     script = Script()
     script.providers(monkeypatch)
-    module = ModuleType(f"page_{page.stem}")  # a real module, so that annotations in blocks can be looked up
+    module = ModuleType("__main__")  # as where a reader runs it, and so that annotations in blocks can be looked up
     monkeypatch.setitem(sys.modules, module.__name__, module)
     names = vars(module)
     hidden = {"play": script.play, **{name: getattr(testing, name) for name in TURNS}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -258,11 +258,10 @@ class Agent(Generic[ContextT]):
         Raises:
             ConfigurationError: an event loop is running already; await `run` there.
         """
-        try:
+        with suppress(RuntimeError):  # there is no running loop, as it should be
             asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(self._run_and_close(prompt_or_messages, options))
-        raise ConfigurationError("run_sync() was called inside a running event loop; write `await agent.run(...)`")
+            raise ConfigurationError("run_sync() was called inside a running event loop; write `await agent.run(...)`")
+        return asyncio.run(self._run_and_close(prompt_or_messages, options))
 
     async def _run_and_close(self, given: Any, options: dict[str, Any]) -> RunResult:
         try:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from interpose.models.base import ModelProfile
+from interpose.models.profiles import profile_of
 from interpose.request import Usage
 
 MILLION = 1_000_000
@@ -24,9 +25,12 @@ def cost_usd(usage: Usage, profile: ModelProfile | None) -> float | None:
     return (paid + (usage.output_tokens or 0) * profile.output_price) / MILLION
 
 
-def with_cost(usage: Usage, model: Any) -> Usage:
-    """Return *usage* with its cost, where the provider did not tell it and the prices of *model* are known."""
+def with_cost(usage: Usage, model: Any, name: str) -> Usage:
+    """Return *usage* with its cost, where the provider did not tell it and the prices are known.
+
+    *name* is what was called: *model*'s own name, or that of another model of its provider.
+    """
     if usage.cost_usd is not None:
         return usage
-    cost = cost_usd(usage, getattr(model, "profile", None))
+    cost = cost_usd(usage, profile_of(model, name))
     return usage if cost is None else usage.replace(cost_usd=cost)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from interpose._engine.signals import LimitHit, Rank, Signal
 from interpose.errors import ConfigurationError, LimitExceeded
 from interpose.limits import Budget, Limits
+from interpose.models.profiles import profile_of
 from interpose.prices import cost_usd
 from interpose.request import ModelRequest, Usage
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def estimate(request: ModelRequest, model: Any) -> Usage:
     """Return what to set aside for *request*: its text at four characters a token, and the most it may answer."""
     characters = len(request.instructions) + sum(len(message.text) for message in request.messages)
-    profile = getattr(model, "profile", None)
+    profile = profile_of(model, request.model)
     answer = _most(request, profile) or 0
     usage = Usage(characters // 4 + 1, answer)
     cost = cost_usd(usage, profile)
@@ -45,7 +46,7 @@ class Reservation:
     @property
     def is_open(self) -> bool:
         """Whether nobody knows how long the answer may get: then all that is left is set aside."""
-        return _most(self.request, getattr(self.model, "profile", None)) is None
+        return _most(self.request, profile_of(self.model, self.request.model)) is None
 
     @property
     def usage(self) -> Usage:
@@ -255,7 +256,7 @@ def limits_spending(limits: Limits) -> bool:
 
 
 def _check_price(reservation: Reservation) -> None:
-    profile = getattr(reservation.model, "profile", None)
+    profile = profile_of(reservation.model, reservation.request.model)
     if profile is None or profile.input_price is None or profile.output_price is None:
         request = reservation.request
         raise ConfigurationError(

@@ -130,14 +130,14 @@ async def call_model(call: Any, index: int, request: ModelRequest, via: Next | N
         response = await provide(run, request, model, call, told, task or call.task)
     except BaseException:
         if counted:
-            await charge(run, call, told[0] if told else None, reservation, model, failed=not told)
+            await charge(run, call, told[0] if told else None, reservation, model, request.model, failed=not told)
         raise
     finally:
         call.running -= 1
         if task is not None:
             via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
     if response.usage is not None or reservation is not None:
-        await charge(run, call, response.usage, reservation, model, failed=False)
+        await charge(run, call, response.usage, reservation, model, request.model, failed=False)
     call.answered = True
     call.response = response
     if run.noted is not None:
@@ -153,11 +153,11 @@ async def begin_again(call: ModelCall) -> None:
 
 
 async def charge(
-    run: Run, call: ModelCall | None, usage: Usage | None, reservation: Any, model: Any, *, failed: bool
+    run: Run, call: ModelCall | None, usage: Usage | None, reservation: Any, model: Any, name: str, *, failed: bool
 ) -> None:
     """Charge what a call of *model* used to the meter, the run and, where there is one, the seam's *call*."""
     if usage is not None:
-        usage = with_cost(usage, model)
+        usage = with_cost(usage, model, name)
         if call is not None:
             call.usage = usage if call.usage is None else call.usage + usage
         run.add_usage(usage)

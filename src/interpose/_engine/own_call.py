@@ -54,11 +54,11 @@ async def generate(
         response = await provide(run, request, target, None, told, asyncio.current_task())
     except BaseException as error:
         spent = told[0] if told else None
-        await charge(run, None, spent, reservation, target, failed=spent is None)
+        await charge(run, None, spent, reservation, target, request.model, failed=spent is None)
         if node is not None:
             await run.record.close(node, error=error)  # type: ignore[union-attr]  # it is there
         raise
-    await charge(run, None, response.usage, reservation, target, failed=False)
+    await charge(run, None, response.usage, reservation, target, request.model, failed=False)
     if node is not None:
         await run.record.close(node, content=response)  # type: ignore[union-attr]  # as above
     return response
