@@ -17,19 +17,28 @@ class History:
     What a caller hands in may be broken; `mend` makes it legal.
     """
 
-    __slots__ = ("call_ids", "legal", "messages", "open", "said")
+    __slots__ = ("_call_ids", "legal", "messages", "open", "said")
 
     def __init__(self) -> None:
         self.messages: tuple[Message, ...] = ()
-        self.call_ids: set[str] = set()
+        self._call_ids: set[str] | None = None
         self.open: dict[str, str] = {}
-        self.said: set[str] = set()
+        self.said: frozenset[str] | set[str] = frozenset()
         self.legal = True
+
+    @property
+    def call_ids(self) -> set[str]:
+        """The ids of calls that are taken; made when first asked for, as a run that waits has no need of it."""
+        if self._call_ids is None:
+            self._call_ids = set()
+        return self._call_ids
 
     def add_answer(self, message: AssistantMessage) -> None:
         """Append what the model said, with call ids that are free."""
         self.messages = (*self.messages, message)
-        self.said.add(message.id)
+        if self.said.__class__ is frozenset:
+            self.said = {*self.said}
+        self.said.add(message.id)  # type: ignore[union-attr]  # a set, as of here
         for call in message.tool_calls:
             self.call_ids.add(call.id)
             self.open[call.id] = call.name
@@ -41,25 +50,27 @@ class History:
             self.open.pop(message.tool_call_id, None)
 
     def extend(self, messages: Sequence[Message]) -> None:
-        """Append *messages*."""
+        """Append *messages*, which may be many: a thread, or what a caller hands in."""
         self.messages = (*self.messages, *messages) if self.messages else tuple(messages)
-        waiting = self.open
-        if not waiting and not any([m.tool_calls or m.__class__ is ToolMessage for m in messages]):
-            return
+        waiting, legal = self.open, self.legal
+        taken: set[str] | None = None
         for message in messages:
             kind = message.__class__
             if kind is ToolMessage:
                 if waiting.pop(message.tool_call_id, None) is None:  # type: ignore[arg-type]  # a tool message has it
-                    self.legal = False
+                    legal = False
                 continue
             if waiting:
-                self.legal = False
+                legal = False
             if kind is AssistantMessage and message.tool_calls:
+                taken = self.call_ids if taken is None else taken
                 for call in message.tool_calls:
-                    if call.id in self.call_ids:
-                        self.legal = False
-                    self.call_ids.add(call.id)
-                    waiting[call.id] = call.name
+                    call_id = call.id
+                    if call_id in taken:
+                        legal = False
+                    taken.add(call_id)
+                    waiting[call_id] = call.name
+        self.legal = legal
 
     def mend(self, text: str) -> tuple[ToolMessage, ...]:
         """Make a history that was handed in legal, and return the results that were added.

@@ -199,7 +199,7 @@ def put_input(run: Run, stored: tuple[Any, ...]) -> Any:
     given = as_messages(run.given)
     history = run.history
     if stored:
-        history.said.update([message.id for message in stored])
+        history.said = {message.id for message in stored}
         given = tuple([message for message in given if message.id not in history.said])
         history.extend(stored)
     run.thread_base = len(stored)

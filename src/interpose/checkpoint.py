@@ -1,0 +1,400 @@
+"""Checkpoints: what of a run outlives its process, in parts that are appended while it goes on and folded when read."""
+
+import hashlib
+import hmac
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, Self
+
+import msgspec
+from msgspec import field
+
+from interpose.errors import ResumeError
+from interpose.interrupts import Answer, Approved, Cancelled, OpenInterrupt, Rejected, Resolved
+from interpose.messages import AssistantMessage, Message, Part, ToolResult, Value
+from interpose.request import ModelRequest, ModelResponse, Step, Usage
+from interpose.text import canonical_json, readable, to_json, to_jsonable
+from interpose.tools import Tool
+
+VERSION = 1
+"""The shape of checkpoints that this release writes; it reads this one and older ones."""
+
+
+class SavedResult(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool result as it is saved: plain data stays plain, parts (text, pictures) stay parts, the rest is its text."""
+
+    tool_call_id: str
+    data: Any = None
+    parts: tuple[Part, ...] = ()
+    is_error: bool = False
+    duration_ms: float | None = None
+
+    @classmethod
+    def of(cls, result: ToolResult) -> Self:
+        """Return *result* in its saved form, which the model will read as it reads the result itself."""
+        data = None if result.parts else _plain(result.data)
+        return cls(
+            tool_call_id=result.tool_call_id,
+            data=data,
+            parts=result.parts,
+            is_error=result.is_error,
+            duration_ms=result.duration_ms,
+        )
+
+    def result(self) -> ToolResult:
+        """Return the tool result."""
+        return ToolResult(
+            tool_call_id=self.tool_call_id,
+            data=self.parts or self.data,
+            is_error=self.is_error,
+            duration_ms=self.duration_ms,
+        )
+
+
+def _plain(data: Any) -> Any:
+    """Return *data* as JSON gives it back; where that would read otherwise, or cannot be, as its text."""
+    if isinstance(data, str):
+        return data
+    try:
+        plain = to_jsonable(data)
+    except Exception:  # whatever a tool may return, its result is kept
+        return readable(data)
+    return readable(data) if isinstance(plain, str) else plain
+
+
+class SavedStep(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """A step as it is saved; its message is the one with `message_id` among those of the checkpoint."""
+
+    number: int
+    message_id: str
+    finish_reason: str
+    model: str = ""
+    provider: str = ""
+    made_by: str | None = None
+    response_usage: Usage | None = None
+    usage: Usage | None = None
+    results: tuple[SavedResult, ...] = ()
+
+    @classmethod
+    def of(cls, number: int, response: ModelResponse, usage: Usage | None = None) -> Self:
+        """Return the step that *response* begins; *usage* is that of all its attempts."""
+        return cls(
+            number=number,
+            message_id=response.message.id,
+            finish_reason=response.finish_reason,
+            model=response.model,
+            provider=response.provider,
+            made_by=response.made_by,
+            response_usage=response.usage,
+            usage=usage,
+        )
+
+    def response(self, message: AssistantMessage) -> ModelResponse:
+        """Return the response, whose message is *message*."""
+        return ModelResponse(message, self.finish_reason, self.response_usage, self.model, self.provider, self.made_by)
+
+    def step(self, message: AssistantMessage) -> Step:
+        """Return the step as a result shows it; of its request only model, provider and number are known."""
+        request = ModelRequest(provider=self.provider, model=self.model, number=self.number)
+        results = tuple([one.result() for one in self.results])
+        return Step(self.number, request, self.response(message), results, self.usage)
+
+
+class SavedAnswer(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """A person's answer as it is saved: given, but perhaps not acted on yet. *at* is in seconds since 1970, UTC."""
+
+    kind: Literal["resolved", "approved", "rejected", "cancelled"]
+    payload: Any = None
+    edited_args: Mapping[str, Any] | None = None
+    reason: str = ""
+    by: str | None = None
+    at: float
+
+    @classmethod
+    def of(cls, answer: Answer, at: float) -> Self:
+        """Return *answer*, given at time *at*, in its saved form."""
+        match answer:
+            case Resolved():
+                return cls(kind="resolved", payload=to_jsonable(answer.payload), by=answer.by, at=at)
+            case Approved():
+                return cls(kind="approved", edited_args=answer.edited_args, by=answer.by, at=at)
+            case Rejected():
+                return cls(kind="rejected", reason=answer.reason, by=answer.by, at=at)
+            case Cancelled():
+                return cls(kind="cancelled", at=at)
+
+    def answer(self) -> Answer:
+        """Return the answer; the payload of a `Resolved` is plain JSON, to be converted once, where it is used."""
+        match self.kind:
+            case "resolved":
+                return Resolved(self.payload, self.by)
+            case "approved":
+                return Approved(self.edited_args, self.by)
+            case "rejected":
+                return Rejected(self.reason, self.by)
+            case "cancelled":
+                return Cancelled()
+
+
+class Kept(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """What the inside of a layer that paused had given, so that nothing inside it runs twice.
+
+    *layer* is the middleware's name; of a tool hook *tool_call_id* is there and *result*, of a model hook *response*.
+    """
+
+    layer: str
+    tool_call_id: str | None = None
+    result: SavedResult | None = None
+    response: ModelResponse | None = None
+
+
+class Private(Value, frozen=True):
+    """The saved state of one middleware, and the `state_version` that wrote it."""
+
+    version: int
+    data: Any
+
+
+class Counts(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """What a run has spent so far; limits count on from there. *cost* is in USD."""
+
+    model_calls: int = 0
+    tool_calls: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+
+
+class Checkpoint(Value, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What is needed to go on with a run, or what is new of it since the part before.
+
+    A run writes part 0 when it begins, then one part after every model response and every tool result, each with what
+    is new alone. `fold` makes the whole of them:
+
+    - of the first part: `run_id` (which every part has), `thread_id`, `parent_run_id`, `resumed_from`, `agent`,
+      `base`, `created_at`;
+    - of the last part: `part`, `status`, `number`, `phase`, `interrupts`, `expires_at`;
+    - one after the other: `messages`, `steps`;
+    - merged by key: `private`, `tools`, `children`;
+    - of the last part that tells them: `state`, `usage`, `counts`;
+    - of the step that is open, so that a higher `number` empties them: `started`, `passed`, `kept` one after the other,
+      `answered` and `answers` merged by key. What was answered becomes the `results` of its step.
+
+    `messages` are those of the run, its input among them: not those that the thread had when the run began, whose
+    count is `base`. `answered` holds the results of finished calls of the open step by call id, `started` the ids of
+    calls that may have begun, `passed` the boundaries that are done with, `answers` what a person answered by interrupt
+    id, `children` the run ids of nested runs by call id, `tools` the `tool_hash` of each tool by name. Times are in
+    seconds since 1970, UTC.
+    """
+
+    version: int = field(default_factory=lambda: VERSION)  # a factory, since a plain default would not be written
+    run_id: str
+    part: int = 0
+    thread_id: str = ""
+    parent_run_id: str | None = None
+    resumed_from: str | None = None
+    agent: str = ""
+    base: int = 0
+    status: Literal["running", "paused"] = "running"
+    number: int = 0
+    phase: str = ""
+    messages: tuple[Message, ...] = ()
+    steps: tuple[SavedStep, ...] = ()
+    started: tuple[str, ...] = ()
+    answered: Mapping[str, SavedResult] = {}
+    passed: tuple[str, ...] = ()
+    kept: tuple[Kept, ...] = ()
+    interrupts: tuple[OpenInterrupt, ...] = ()
+    answers: Mapping[str, SavedAnswer] = {}
+    children: Mapping[str, str] = {}
+    state: Mapping[str, Any] | None = None
+    private: Mapping[str, Private] = {}
+    usage: Usage | None = None
+    counts: Counts | None = None
+    tools: Mapping[str, str] = {}
+    created_at: float = 0.0
+    expires_at: float | None = None
+
+    @classmethod
+    def from_json(cls, data: str | bytes) -> Self:
+        """Return the checkpoint that *data* describes.
+
+        Raises:
+            ResumeError: it is no checkpoint, is cut off, or was written by a newer release.
+        """
+        try:
+            version = _version_of.decode(data).version
+            if version <= VERSION:
+                return _decoder.decode(data)  # type: ignore[return-value]  # there is one class of checkpoints
+        except (msgspec.DecodeError, UnicodeDecodeError, ValueError, TypeError, RecursionError) as error:
+            raise ResumeError(f"this is no checkpoint, or a damaged one: {error}") from error
+        raise ResumeError(
+            f"this checkpoint is of version {version}, and this release of interpose reads up to {VERSION}; "
+            "resume it with the release that wrote it, or a newer one"
+        )
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the checkpoint that `to_dict` gave.
+
+        Raises:
+            ResumeError: as with `from_json`.
+        """
+        return cls.from_json(to_json(data))
+
+    @classmethod
+    def fold(cls, parts: Iterable["Checkpoint"]) -> "Checkpoint":
+        """Return what *parts*, which may come in any order, make together.
+
+        Raises:
+            ResumeError: there is none, or the first one is missing.
+        """
+        ordered = sorted(parts, key=lambda one: one.part)
+        if not ordered or not ordered[0].thread_id:
+            raise ResumeError("the first part of this checkpoint is missing")
+        return ordered[0] if len(ordered) == 1 else _fold(ordered)
+
+    def message(self, id: str) -> AssistantMessage:
+        """Return the answer with this id, such as that of a saved step.
+
+        Raises:
+            ResumeError: it is not there.
+        """
+        for message in self.messages:
+            if message.id == id and isinstance(message, AssistantMessage):
+                return message
+        raise ResumeError(f"checkpoint of run {self.run_id!r}: the answer {id!r}, which a step refers to, is missing")
+
+    def past_steps(self) -> tuple[Step, ...]:
+        """Return the saved steps as a result shows them."""
+        return tuple([one.step(self.message(one.message_id)) for one in self.steps])
+
+    def check(self, tools: Iterable[Tool], versions: Mapping[str, int]) -> None:
+        """Check that an agent with *tools*, and middleware whose saved state is of *versions*, can go on from here.
+
+        Tools and middleware that are new do no harm.
+
+        Raises:
+            ResumeError: a tool is gone or changed, or saved state is of another version; lists what differs.
+        """
+        now = {tool.name: tool_hash(tool) for tool in tools}
+        differs = [
+            f"tool {name!r} is gone" if name not in now else f"tool {name!r} takes other arguments now"
+            for name, was in self.tools.items()
+            if now.get(name) != was
+        ]
+        for name, saved in self.private.items():
+            if name not in versions:
+                differs.append(f"middleware {name!r}, which saved state, is gone")
+            elif versions[name] != saved.version:
+                differs.append(
+                    f"middleware {name!r} saved state of version {saved.version}, now it is {versions[name]}"
+                )
+        if differs:
+            raise ResumeError(
+                f"run {self.run_id!r} of agent {self.agent!r} cannot go on with this agent: {'; '.join(differs)}"
+            )
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+_version_of = msgspec.json.Decoder(_Version)
+_decoder = msgspec.json.Decoder(Checkpoint)
+
+
+def _fold(parts: Sequence[Checkpoint]) -> Checkpoint:
+    first, last = parts[0], parts[-1]
+    messages: list[Message] = []
+    steps: list[SavedStep] = []
+    merged: dict[str, dict[str, Any]] = {"private": {}, "tools": {}, "children": {}}
+    told: dict[str, Any] = {"state": None, "usage": None, "counts": None}
+    open_step = _OpenStep()
+    for part in parts:
+        if part.number > open_step.number:
+            _settle(steps, open_step)
+            open_step = _OpenStep(part.number)
+        messages.extend(part.messages)
+        steps.extend(part.steps)
+        open_step.take(part)
+        for name, items in merged.items():
+            items.update(getattr(part, name))
+        told.update({name: value for name in told if (value := getattr(part, name)) is not None})
+    return first.replace(
+        part=last.part,
+        status=last.status,
+        number=last.number,
+        phase=last.phase,
+        interrupts=last.interrupts,
+        expires_at=last.expires_at,
+        messages=tuple(messages),
+        steps=tuple(steps),
+        **open_step.fields(),
+        **merged,
+        **told,
+    )
+
+
+class _OpenStep:
+    """What is gathered of one step until the next begins."""
+
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+        self.started: list[str] = []
+        self.passed: list[str] = []
+        self.kept: list[Kept] = []
+        self.answered: dict[str, SavedResult] = {}
+        self.answers: dict[str, SavedAnswer] = {}
+
+    def take(self, part: Checkpoint) -> None:
+        self.started.extend(part.started)
+        self.passed.extend(part.passed)
+        self.kept.extend(part.kept)
+        self.answered.update(part.answered)
+        self.answers.update(part.answers)
+
+    def fields(self) -> dict[str, Any]:
+        return {
+            "started": tuple(self.started),
+            "passed": tuple(self.passed),
+            "kept": tuple(self.kept),
+            "answered": self.answered,
+            "answers": self.answers,
+        }
+
+
+def _settle(steps: list[SavedStep], done: _OpenStep) -> None:
+    """Give the step that is *done* the results of its calls."""
+    if done.answered and steps and steps[-1].number == done.number:
+        steps[-1] = steps[-1].replace(results=(*steps[-1].results, *done.answered.values()))
+
+
+def tool_hash(tool: Tool) -> str:
+    """Return a short hash of the tool's name and arguments; its description may change without harm."""
+    return hashlib.sha256(canonical_json([tool.name, tool.parameters])).hexdigest()[:16]
+
+
+def seal(checkpoint: Checkpoint, key: bytes) -> dict[str, Any]:
+    """Return *checkpoint* as a JSON-able dict with a keyed hash, for one that travels outside a store."""
+    data = checkpoint.to_dict()
+    return {"checkpoint": data, "seal": _mac(data, key)}
+
+
+def unseal(sealed: Mapping[str, Any], key: bytes) -> Checkpoint:
+    """Return the checkpoint that `seal` was given.
+
+    Raises:
+        ResumeError: it was changed since, was sealed with another key, or is no checkpoint.
+    """
+    data = sealed.get("checkpoint")
+    if not isinstance(data, Mapping) or not isinstance(sealed.get("seal"), str):
+        raise ResumeError("this is no sealed checkpoint: expected a dict with 'checkpoint' and 'seal'")
+    if not hmac.compare_digest(_mac(data, key).encode(), sealed["seal"].encode()):
+        raise ResumeError(
+            "the seal of this checkpoint does not fit: it was changed, or sealed with another key; "
+            "give the agents of all processes the same checkpoint_key="
+        )
+    return Checkpoint.from_dict(data)
+
+
+def _mac(data: Mapping[str, Any], key: bytes) -> str:
+    return hmac.new(key, canonical_json(data), hashlib.sha256).hexdigest()
