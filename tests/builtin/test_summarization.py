@@ -23,7 +23,7 @@ from interpose import (
     tool,
 )
 from interpose.brevity import first_sentence
-from interpose.builtin import Summarization, by_model, extractive
+from interpose.builtin import ResultEviction, Summarization, by_model, extractive
 from interpose.testing import MemoryBackend, ScriptedModel, calls, make_context, make_request, text
 
 
@@ -331,6 +331,19 @@ def test_extract_has_a_line_a_message_in_the_old_order() -> None:
         "assistant: Looking search(q, n)",
         "tool: 522 250 people",
     ]
+
+
+async def test_extract_says_where_an_evicted_result_is() -> None:
+    call, mine = ToolCall("c1", "fetch"), ResultEviction(MemoryBackend(), max_tokens=10)
+    changed = await mine.after_tool_call(make_context(run_id="r1"), call, call.answer("First line.\n" + "x" * 500))
+    assert extractive(None, [changed.message()]) == "tool: evicted/r1/fetch/c1.txt holds: First line."
+
+
+@pytest.mark.parametrize(
+    "odd", ['{"_evicted":true', '{"_evicted":true,"preview":5}', '{"_evicted":true,"preview":"x"}']
+)
+def test_extract_takes_what_only_looks_evicted_as_it_is(odd: str) -> None:
+    assert extractive(None, [ToolMessage(odd, "c1")]) == f"tool: {odd}"
 
 
 def test_extract_takes_the_newest_until_the_tokens_are_used_up() -> None:
