@@ -111,7 +111,7 @@ def history_trimmer(context: PreModelHookContext) -> PreModelHookResult | None:
         if group.may_go and (user is None or group.places[-1] < user):
             gone.update(group.places)
             left -= sum([sizes[place] for place in group.places])
-            note = f"{len(gone)} earlier messages were left out to fit the model."
+            note = f"{len(gone)} earlier message{' was' if len(gone) == 1 else 's were'} left out to fit the model."
     if not gone:
         return None
     kept = without(messages, gone)
