@@ -20,8 +20,16 @@ from interpose.tokens import count_message, count_tool, tokens
 from interpose.tools import ArgumentError, Tool
 
 
+def _not_asked(_reason: str) -> None:
+    """Answer as where nobody was asked."""
+
+
 class PreModelHookContext(Value, frozen=True, kw_only=True):
-    """What is about to be sent. *state* is the run's shared state, `ctx.state`."""
+    """What is about to be sent. *state* is the run's shared state, `ctx.state`.
+
+    `answer(reason)` is what a person answered to an *interrupt* with this reason, or None. A hook that paused the run
+    is called again when it is resumed, and asks again unless it looks there.
+    """
 
     messages: tuple[Message, ...]
     model: str
@@ -29,6 +37,7 @@ class PreModelHookContext(Value, frozen=True, kw_only=True):
     tools: tuple[Tool, ...]
     system_prompt: str
     state: MutableMapping[str, Any]
+    answer: Callable[[str], Any] = _not_asked
 
 
 class PreModelHookResult(Value, frozen=True, kw_only=True):
@@ -52,11 +61,12 @@ class PreModelHookResult(Value, frozen=True, kw_only=True):
 
 
 class PostModelHookContext(Value, frozen=True, kw_only=True):
-    """What the model answered, and the request as it was sent. *state* is the run's shared state, `ctx.state`."""
+    """What the model answered, and the request as it was sent. *state* and *answer* are as before the call."""
 
     response: ModelResponse
     request: ModelRequest
     state: MutableMapping[str, Any]
+    answer: Callable[[str], Any] = _not_asked
 
 
 class PostModelHookResult(Value, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from interpose import (
     PostModelHookResult,
     PreModelHookContext,
     PreModelHookResult,
+    Resolved,
     Retry,
     RunContext,
     RunResult,
@@ -363,6 +364,33 @@ async def test_hooks_share_the_state_of_the_run(play: Any) -> None:
     agent, _ = agent_of(CALLS_ECHO, text("ok"), pre=[note], post=[lambda c: seen.append(c.state["steps"])])
     await play(agent)
     assert seen == [1, 2]
+
+
+@pytest.mark.parametrize("kind", ["pre", "post"])
+async def test_nobody_has_answered_where_nobody_was_asked(play: Any, kind: str) -> None:
+    seen: list[Any] = []
+    agent, _ = agent_of(text("ok"), **{kind: [lambda c: seen.append(c.answer("sure?"))]})
+    await play(agent)
+    assert seen == [None]
+
+
+def asking(result: Any, seen: list[Any]) -> Any:
+    """A hook that asks a person once, and notes what it can read of the answer."""
+
+    def ask(context: Any) -> Any:
+        seen.append(context.answer("sure?"))
+        return result(interrupt=Pause("sure?")) if seen[-1] is None else None
+
+    return ask
+
+
+@pytest.mark.parametrize(("kind", "result"), [("pre", PreModelHookResult), ("post", PostModelHookResult)])
+async def test_hook_that_paused_reads_the_answer_when_the_run_is_resumed(play: Any, kind: str, result: Any) -> None:
+    seen: list[Any] = []
+    agent, model = agent_of(text("ok"), **{kind: [asking(result, seen)]})
+    paused = await play(agent)
+    resumed = await agent.resume(paused.checkpoint, {paused.interrupts[0].id: Resolved("yes")})
+    assert (resumed.text, seen, len(model.requests)) == ("ok", [None, Resolved("yes")], 1)
 
 
 # --- failures ---

@@ -65,6 +65,7 @@ class ModelHooks(Middleware[Any]):
                 tools=request.tools,
                 system_prompt=request.instructions,
                 state=ctx.state,
+                answer=ctx.answer,
             )
             said = await _call(hook, context, PreModelHookResult)
             if said is None:
@@ -81,7 +82,7 @@ class ModelHooks(Middleware[Any]):
     ) -> "ModelResponse | Pause | tuple[Retry, str]":
         """Return the response as the post hooks leave it, what one of them asked, or a retry with what it rejected."""
         for place, hook in enumerate(self.post):
-            context = PostModelHookContext(response=response, request=request, state=ctx.state)
+            context = PostModelHookContext(response=response, request=request, state=ctx.state, answer=ctx.answer)
             said = await _call(hook, context, PostModelHookResult)
             if said is None:
                 continue
