@@ -2,7 +2,7 @@
 
     python examples/long_conversation/talk.py
 
-First without any care: the second ledger is one too many, and the run fails. Then the same questions with
+First without any care: after two ledgers there is no room for a third, and the run fails. Then the same questions with
 `ResultEviction` and `Summarization`: long results leave the conversation, older turns become a summary, and the last
 question is answered from a ledger that left long ago and is read back.
 """
@@ -37,7 +37,7 @@ from interpose.stores import MemoryStore
 CONTEXT_TOKENS = 768
 ANSWER_TOKENS = 160  # enough to write down the path of a result
 MAX_INPUT_TOKENS = CONTEXT_TOKENS - ANSWER_TOKENS
-HALLS = ("north", "south", "east", "west")
+HALLS = ("north", "south", "east")
 GOODS = ("lamps", "chairs", "kettles", "mirrors", "clocks", "baskets", "rugs")
 BAYS = 20
 BAY = 11
