@@ -81,6 +81,8 @@ from interpose.interrupts import (
     InterruptRequest,
     OpenInterrupt,
     Rejected,
+    Resolution,
+    Resolutions,
     Resolved,
 )
 from interpose.limits import Budget, Limits
@@ -227,6 +229,8 @@ __all__ = [
     "ReasoningPart",
     "ReasoningStartEvent",
     "Rejected",
+    "Resolution",
+    "Resolutions",
     "Resolved",
     "ResumeError",
     "Retry",

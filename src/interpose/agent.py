@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from os import urandom
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from interpose._engine.beginning import begin_run, make_run
 from interpose._engine.buffer import Buffer, Log
 from interpose._engine.copies import copied
 from interpose._engine.explain import Explanation, explain
-from interpose._engine.life import live
 from interpose._engine.meter import limits_spending
 from interpose._engine.model_hooks import ModelHooks
 from interpose._engine.models import as_model
@@ -26,6 +27,7 @@ from interpose.clock import REAL_CLOCK, Clock
 from interpose.errors import ConfigurationError
 from interpose.hooks import DEFAULT_POST_MODEL_HOOKS
 from interpose.info import RunConfig
+from interpose.interrupts import OpenInterrupt
 from interpose.limits import Limits
 from interpose.middleware import Middleware
 from interpose.models.base import has_own_generate
@@ -44,6 +46,8 @@ else:
     ContextT = TypeVar("ContextT")
 
 
+PROCESS_KEY = urandom(32)
+"""Seals the checkpoints of agents without a key of their own: they can be resumed in this process alone."""
 HookT = TypeVar("HookT", bound=Callable[..., Any])
 
 
@@ -74,6 +78,7 @@ class Agent(Generic[ContextT]):
         after_tool: Callable[..., Any] | None = None,
         post_model_hooks: Sequence[Any] = DEFAULT_POST_MODEL_HOOKS,
         redact: Sequence[Any] = (),
+        checkpoint_key: bytes | None = None,
         clock: Clock | None = None,
         name: str = "agent",
     ) -> None:
@@ -90,6 +95,7 @@ class Agent(Generic[ContextT]):
         if redact:
             raise ConfigurationError("this release redacts no records; leave redact= out (ContentGuard redacts text)")
         self.clock = clock or REAL_CLOCK
+        self.checkpoint_key = checkpoint_key or PROCESS_KEY
         self.name = name
         self.output = output
         self.output_retries = output_retries
@@ -233,6 +239,39 @@ class Agent(Generic[ContextT]):
         await run.agent._begin(run)
         return await run.wait()
 
+    async def resume(
+        self,
+        run_id: str | Mapping[str, Any],
+        answers: Any = None,
+        *,
+        context: ContextT | None = None,
+        middleware: Sequence[Any] = (),
+        limits: Limits | None = None,
+    ) -> RunResult:
+        """Go on with a paused run, and return the result.
+
+        *run_id* is that of a run in the store, or the `checkpoint` of its result. *answers* are `Resolved`, `Approved`,
+        `Rejected` or `Cancelled` by the id of each interrupt, or AG-UI's resume entries.
+
+        Raises:
+            ResumeError: the answers do not fit the questions; lists each. Nothing ran, and it can still be resumed.
+        """
+        run = self._make(None, None, context, None, None, None, None, middleware, limits)
+        run.to_resume = (run_id, answers)
+        await run.agent._begin(run)
+        return await run.wait()
+
+    async def pending(self, thread_id: str | None = None) -> list[OpenInterrupt]:
+        """Return what paused runs of the store wait for, of one thread or of all.
+
+        Raises:
+            ConfigurationError: the agent has no store.
+        """
+        store = self._now().store
+        if store is None:
+            raise ConfigurationError("pending() needs a store: Agent(store=...)")
+        return [one for checkpoint in await store.paused(thread_id) for one in checkpoint.interrupts]
+
     def stream(
         self,
         prompt_or_messages: Any = None,
@@ -316,41 +355,13 @@ class Agent(Generic[ContextT]):
     def _now(self) -> Agent[Any]:
         return self._override.get() or self
 
-    def _make(
-        self,
-        given: Any,
-        buffer: Any,
-        context: Any,
-        thread_id: str | None,
-        run_id: str | None,
-        parent_run_id: str | None,
-        resume: Any,
-        middleware: Sequence[Any],
-        limits: Limits | None,
-        parent: Run | None = None,
-    ) -> Run:
-        """Return a run that has not begun."""
-        agent = self._override.get() or self
-        if resume is not None:
-            raise ConfigurationError("this release pauses runs but cannot resume them: leave resume= out")
-        extra: Sequence[Any] = ()
-        if middleware:
-            extra = [as_middleware(one) for one in as_list(middleware)]
-        limits = limits or agent.limits
-        return Run(agent, agent._plan, given, context, thread_id, run_id, parent_run_id, limits, buffer, extra, parent)
+    def _make(self, *options: Any) -> Run:
+        return make_run(self._override.get() or self, *options)
 
     async def _begin(self, run: Run) -> None:
-        """Open what is not open yet, and start the run."""
         if not self._openings.ready:
             await self._ready(first_run=True)
-        plan = self._plan
-        if run.extra or run.parent is not None:
-            inherited = [one for one in run.parent.plan.middleware if one.nested] if run.parent is not None else []
-            inherited = [one for one in inherited if not any(one is own for own in plan.middleware)]
-            plan = plan.with_run(inherited, run.extra)
-        run.plan = plan
-        self._runs.runs.add(run)
-        run.start(live)
+        await begin_run(self, run)
 
     async def _ready(self, *, first_run: bool) -> None:
         """Await the factory and open middleware, once, before the first run."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from interpose._engine.record import OpenNode
     from interpose._engine.run import Run
     from interpose.capabilities import Capability
+    from interpose.interrupts import Answer
     from interpose.messages import Message, ToolCall
     from interpose.middleware import ContextT, Middleware
     from interpose.request import ModelRequest, ModelResponse, ModelSettings, Usage
@@ -182,6 +183,18 @@ class RunContext(Generic[ContextT]):
     def get_optional(self, capability: Capability[T]) -> T | None:
         """Return the value of *capability*, or None."""
         return self._run.capabilities.get(capability)
+
+    def answer(self, reason: str) -> Answer | None:
+        """Return what a person answered to the `Pause` with this *reason*, or None where it was not asked yet.
+
+        In a hook of the tool seam, to the pause of this call.
+        """
+        call_id = None if self._call is None else self._call.id
+        for one in self._run.answers:
+            asked = one.interrupt.tool_call
+            if one.interrupt.reason == reason and call_id == (None if asked is None else asked.id):
+                return one.answer
+        return None
 
     def abort(self, reason: str = "") -> None:
         """Stop the run at once: the provider call and running tools are cancelled. Returns; works from any thread."""

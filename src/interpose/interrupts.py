@@ -67,7 +67,11 @@ class InterruptRequest(Value, frozen=True):
 
 
 class OpenInterrupt(Value, frozen=True, kw_only=True, omit_defaults=True):
-    """A question that a paused run waits on. *tool_call* is there where a call waits for approval or was paused."""
+    """A question that a paused run waits on.
+
+    *tool_call* is there where a call waits for approval or was paused, *definition* is the id of the `Interrupt` that
+    was asked, where it was one.
+    """
 
     id: str
     reason: str
@@ -75,6 +79,7 @@ class OpenInterrupt(Value, frozen=True, kw_only=True, omit_defaults=True):
     value: Any = None
     tool_call: ToolCall | None = None
     expires_at: datetime | None = None
+    definition: str | None = None
 
     def to_wire(self) -> dict[str, Any]:
         """Return the question in AG-UI's shape."""
@@ -117,6 +122,32 @@ class Rejected(Value, frozen=True):
 
 class Cancelled(Value, frozen=True):
     """The question is withdrawn; a call that waits on it is answered and the run goes on."""
+
+
+class Resolution(Value, frozen=True):
+    """A question and the answer to it; the payload of a `Resolved` is of the type that its interrupt wants."""
+
+    interrupt: OpenInterrupt
+    answer: "Resolved | Approved | Rejected | Cancelled"
+
+    @property
+    def payload(self) -> Any:
+        """What was answered, of a `Resolved`; None of the others."""
+        return self.answer.payload if isinstance(self.answer, Resolved) else None
+
+
+class Resolutions(Value, frozen=True):
+    """For `on_interrupt_resolution`: all that was asked and answered, in the order of asking."""
+
+    entries: tuple[Resolution, ...]
+
+    def all(self) -> tuple[Resolution, ...]:
+        """Return everything."""
+        return self.entries
+
+    def for_(self, definition: Interrupt[Any, Any]) -> tuple[Resolution, ...]:
+        """Return what was asked with *definition*."""
+        return tuple([one for one in self.entries if one.interrupt.definition == definition.id])
 
 
 Answer = Resolved | Approved | Rejected | Cancelled

@@ -15,9 +15,9 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from interpose._engine.signals import Note, Rank, Signal
+from interpose._engine.steering import steer, what_holds, wrong
 from interpose.errors import HookError, InterposeError, NextCalledTwice
-from interpose.messages import AssistantMessage, UserMessage
-from interpose.outcomes import Abort, End, Pause, Retry, Skip
+from interpose.outcomes import Retry, Skip
 
 if TYPE_CHECKING:
     from interpose._engine.plan import Hook
@@ -56,7 +56,19 @@ class Call:
     gives: type = object
     steers: ClassVar[Mapping[str, tuple[type, ...]]] = {}
 
-    __slots__ = ("answered", "core", "ctx", "layers", "noted", "retries", "run", "task", "values")
+    __slots__ = (
+        "answered",
+        "core",
+        "ctx",
+        "layers",
+        "noted",
+        "paused_at",
+        "replay",
+        "retries",
+        "run",
+        "task",
+        "values",
+    )
 
     def __init__(self, run: Run, ctx: Any, layers: tuple[Layer, ...], core: Entry) -> None:
         self.run = run
@@ -67,6 +79,8 @@ class Call:
         self.answered = False
         self.noted: Note | None = None
         self.retries: dict[int, int] | None = None
+        self.paused_at: tuple[str, Any] | None = None
+        self.replay: dict[str, Any] | None = None
         self.task = run.task
 
     def note(self, rank: Rank, value: Any) -> None:
@@ -93,6 +107,10 @@ class Call:
     def changed(self, layer: Layer, hook: str, before: Any, after: Any) -> Any:  # noqa: ARG002  # for seams that check
         """Return a value that a before-hook put in place of another, checked."""
         return after
+
+    def resume_with(self, value: Any, result: Any) -> None:  # noqa: ARG002  # for seams that keep account
+        """Take account of a *result* from before a pause."""
+        self.answered = True
 
     def again_value(self, value: Any) -> Any:
         """Return the value of a further attempt."""
@@ -129,11 +147,12 @@ class Next:
     no `__init__`, which would cost as much as the layer: `enter_wrap` fills it in.
     """
 
-    __slots__ = ("call", "index", "owner", "tasks", "used")
+    __slots__ = ("call", "given", "index", "owner", "tasks", "used")
 
     call: Call
     index: int
     used: bool
+    given: Any
     owner: Any
     tasks: set[asyncio.Task[Any]] | None
 
@@ -143,6 +162,8 @@ class Next:
         self.used = True
         call, index = self.call, self.index
         layers = call.layers
+        if call.replay is not None and layers[index - 1].name in call.replay:
+            return replayed(call, self, value)
         return (layers[index].enter if index < len(layers) else call.core)(call, index, value, self)
 
     def again(self, value: Any = None) -> Coroutine[Any, Any, Any]:
@@ -217,6 +238,7 @@ async def enter_wrap(call: Call, index: int, value: Any, via: Next | None) -> An
     call_next.call = call
     call_next.index = index + 1
     call_next.used = False
+    call_next.given = None
     call_next.owner = None
     call_next.tasks = None
     call.answered = False
@@ -240,8 +262,23 @@ async def enter_wrap(call: Call, index: int, value: Any, via: Next | None) -> An
     if tasks or run.noted is not None or call.noted is not None:
         await close_next(call, call_next, None)
     if result.__class__ is not call.gives:
+        call.paused_at = (layer.name, call_next.given)
         result = _result(call, layer, layer.wrap.name, result)  # type: ignore[union-attr]  # as above
-    return result if call.answered else call.made(layer, result)
+    if not call.answered:
+        result = call.made(layer, result)
+    if via is not None:
+        via.given = result
+    return result
+
+
+async def replayed(call: Call, via: Next | None, value: Any, name: str = "") -> Any:
+    """Return what the inside of a layer had given before the run was paused; it does not run again."""
+    layer = name or call.layers[via.index - 1].name  # type: ignore[union-attr]  # one of the two is given
+    result = call.replay.pop(layer)  # type: ignore[union-attr]  # called where there is one
+    call.resume_with(value, result)
+    if via is not None:
+        via.given = result
+    return result
 
 
 async def close_next(call: Call, call_next: Next, error: BaseException | None) -> BaseException | None:
@@ -272,14 +309,22 @@ async def enter_layer(call: Call, index: int, value: Any, via: Next | None) -> A
             value, result = await _before(call, layer, value)
         inside = value
         while True:
-            if result is None and layer.wrap is None:
+            if result is None and layer.wrap is None and call.replay and layer.name in call.replay:
+                result = await replayed(call, None, inside, layer.name)
+            elif result is None and layer.wrap is None:
                 result = await _entry(call, index + 1)(call, index + 1, inside, None)
             elif result is None:
                 result = await enter_wrap(call, index, inside, None)
+            if via is not None:
+                via.given = result
             if layer.after is None:
                 return result
+            call.paused_at = (layer.name, result)
             result, feedback = await _after(call, layer, index, inside, result)
+            call.paused_at = None
             if feedback is None:
+                if via is not None:
+                    via.given = result
                 return result
             inside = call.retry_value(value, result, feedback)
             result = None
@@ -341,44 +386,3 @@ def _result(call: Call, layer: Layer, hook: str, value: Any) -> Any:
     if value.__class__ in call.steers[hook]:
         steer(call, layer, hook, value, "")
     return call.lift(layer, hook, value)
-
-
-def steer(call: Call, layer: Layer, hook: str, outcome: Any, values: str) -> None:
-    """Note *outcome* and raise it.
-
-    Raises:
-        HookError: the hook may not return it.
-    """
-    if outcome.__class__ not in call.steers[hook] or outcome.__class__ in (Skip, Retry):
-        raise wrong(layer, hook, outcome, ", ".join(filter(None, [values, *[t.__name__ for t in call.steers[hook]]])))
-    match outcome:
-        case End():
-            call.note(Rank.END, outcome)
-        case Pause():
-            call.note(Rank.PAUSE, outcome)
-        case Abort():
-            call.run.abort(outcome.reason)
-    raise Signal(call.pending())  # type: ignore[arg-type]  # just noted
-
-
-def wrong(layer: Any, hook: str, value: Any, expected: str) -> HookError:
-    """Return the error of a hook that returned what its seam does not take; *layer* has a name."""
-    return HookError(
-        f"{layer.name}.{hook} returned {type(value).__name__} ({value!r:.80}); expected {expected} or nothing"
-    )
-
-
-def what_holds(call: Call, error: BaseException) -> BaseException:
-    """Return what goes on up after a layer raised *error*: what was noted, unless *error* outranks it."""
-    noted = call.pending()
-    if noted is None:
-        return error
-    if noted.rank < Rank.ERROR and isinstance(error, Exception):
-        return error
-    return error if isinstance(error, Signal) and error.note is noted else Signal(noted)
-
-
-def rejected(messages: tuple[Any, ...], text: str, feedback: str) -> tuple[Any, ...]:
-    """Return *messages* with the text that was rejected and the feedback, for one attempt."""
-    said = (AssistantMessage(text),) if text else ()
-    return (*messages, *said, UserMessage(feedback))

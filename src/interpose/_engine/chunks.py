@@ -9,9 +9,9 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from interpose._engine.buffer import BUFFER_SIZE
-from interpose._engine.chain import wrong
 from interpose._engine.plan import name_of
 from interpose._engine.signals import Signal
+from interpose._engine.steering import wrong
 from interpose.errors import HookError
 from interpose.events import (
     CustomEvent,

@@ -8,11 +8,14 @@ from asyncio import CancelledError, current_task
 from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
+from interpose._engine.claiming import settle_claim
 from interpose._engine.interrupts import question
 from interpose._engine.plan import Hook, call_hook, name_of
 from interpose._engine.provider_call import clean_pieces
+from interpose._engine.saving import checkpoint_of
 from interpose._engine.signals import LimitHit, Note, Rank, Signal
 from interpose._engine.step import tell_results
+from interpose.checkpoint import seal
 from interpose.errors import HookError, InterposeError, LimitExceeded, RunAborted
 from interpose.events import RunErrorEvent, RunFinishedEvent, RunStartedEvent, StepFinishedEvent
 from interpose.info import AbortInfo, ErrorInfo, FinishInfo
@@ -65,6 +68,7 @@ async def settle_gracefully(run: Run, note: Note) -> RunResult:
             waiting = {one.original.id for one in run.passes if one.asked is not None}
             await answer_calls(run, tell=True, waiting=waiting)
         status, reason, interrupts = "interrupted", "interrupt", pause(run, value)
+        await save(run, interrupts)
     else:
         await answer_calls(run, tell=True)
         reason = "limit" if note.rank is Rank.LIMIT else value.finish_reason
@@ -84,6 +88,15 @@ def pause(run: Run, value: Pause) -> tuple[Any, ...]:
     if not run.asked:
         run.asked = (question(run, value.reason, value.value),)
     return tuple(run.asked)
+
+
+async def save(run: Run, interrupts: tuple[Any, ...]) -> None:
+    """Save the paused run: in the store, if there is one, and sealed in its result."""
+    checkpoint = checkpoint_of(run, interrupts)
+    run.checkpoint = seal(checkpoint, run.agent.checkpoint_key)
+    store = run.agent.store
+    if store is not None:
+        await store.put(checkpoint)
 
 
 async def keep_answer(run: Run, cut: str | None) -> None:
@@ -182,6 +195,7 @@ def result_of(run: Run, reason: str, status: Any = "finished", interrupts: tuple
         interrupts=interrupts,
         run_id=run.run_id,
         thread_id=run.thread_id,
+        checkpoint=run.checkpoint,
     )
 
 
@@ -221,6 +235,11 @@ async def end(run: Run, result: RunResult | None, failure: BaseException | None)
         await terminal_hooks(run, name, error, result)
     if run.beside is not None:
         await run.beside.finish(TERMINAL_S)
+    if run.claimed:
+        try:
+            await settle_claim(run)
+        except Exception:
+            logger.exception("the claim on run %s could not be settled", run.resumed_from)
     if run.record is not None:
         shown = error if kind is not None else None
         await run.record.pop(run.run_node, result, shown)
@@ -295,7 +314,8 @@ async def close_failed(run: Run, kind: str, error: BaseException | None) -> None
             partial = partial.replace(text=half.text)
         attach(error, partial)
         try:
-            await commit(run)
+            if len(run.history.messages) > run.restored:
+                await commit(run)
         except Exception:
             logger.exception("what run %s had done could not be stored", run.run_id)
     if not pipe.active:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from interpose._engine.plan import Hook, call_hook, name_of
 from interpose._engine.signals import Note, Rank, Signal
 from interpose.errors import HookError
-from interpose.interrupts import InterruptRequest, OpenInterrupt
-from interpose.messages import ToolCall
+from interpose.interrupts import Cancelled, InterruptRequest, OpenInterrupt, Rejected
+from interpose.messages import ToolCall, ToolResult
 from interpose.outcomes import Pause
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ async def boundary(run: Run, batch: list[OpenInterrupt]) -> None:
         Signal: something was asked, so the run pauses.
         HookError: a hook returned something else than requests, or one of an interrupt that nobody declares.
     """
-    for hook in run.plan.on_interrupt_boundary:
+    hooks = () if run.phase in run.passed else run.plan.on_interrupt_boundary
+    for hook in hooks:
         asked = await call_hook(hook, run.ctx)
         if asked is None:
             continue
@@ -65,11 +66,29 @@ def _checked(run: Run, hook: Hook, request: Any) -> OpenInterrupt:
         message=request.message,
         value=request.payload,
         expires_at=request.expires_at,
+        definition=request.definition.id,
     )
+
+
+def declined(run: Run, call: ToolCall) -> ToolResult | None:
+    """Return the answer to a call that a person did not let run, or whose question was withdrawn, if that is so."""
+    for one in run.answers:
+        if one.interrupt.tool_call is None or one.interrupt.tool_call.id != call.id or one.interrupt.reason != APPROVAL:
+            continue
+        if isinstance(one.answer, Rejected):
+            return call.refuse(
+                f"rejected by a person: {one.answer.reason}" if one.answer.reason else "rejected by a person"
+            )
+        if isinstance(one.answer, Cancelled):
+            return call.refuse("not executed: the question whether it may run was withdrawn")
+    return None
 
 
 async def approved(run: Run, one: ToolPass, tool: Tool, call: ToolCall) -> bool:
     """Whether *call* may run now; where a person is to be asked first, the question is put on *one*."""
+    if run.resumption is not None and run.resumption.approves(call):
+        one.granted = True
+        return True
     wanted: Any = tool.approval
     if callable(wanted):
         wanted = wanted(one.ctx, call)

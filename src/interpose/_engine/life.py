@@ -6,13 +6,15 @@ from asyncio import CancelledError
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from interpose._engine.chain import Call, Layer, Next, check_entry, compose, steer, wrong
+from interpose._engine.chain import Call, Layer, Next, check_entry, compose
 from interpose._engine.config import configure_run
 from interpose._engine.ending import absorb_cancel, end, settle_finished, settle_gracefully
 from interpose._engine.output import finish_output
 from interpose._engine.plan import Hook, call_hook, name_of
 from interpose._engine.record import Record
+from interpose._engine.resuming import go_on, resolve, restore
 from interpose._engine.signals import Note, Rank, Signal
+from interpose._engine.steering import steer, wrong
 from interpose._engine.step import answer_open_calls, step, tell_results
 from interpose.errors import CapabilityError, ConfigurationError, InterposeError
 from interpose.events import RunStartedEvent
@@ -69,9 +71,16 @@ async def work(run: Run) -> RunResult:
     if run.named_thread:
         await run.take_thread()
     store = run.agent.store
-    added = put_input(run, () if store is None else tuple(await store.load(run.thread_id)))
+    stored = () if store is None else tuple(await store.load(run.thread_id))
+    added: Any = ()
+    if run.resumption is not None:
+        restore(run, stored)
+    else:
+        added = put_input(run, stored)
     if plan.on_config:
         await configure_run(run)
+    if run.resumption is not None:
+        run.vote = await resolve(run)
     early = await ask_on_start(run) if plan.on_start else None
     if run.pipe.active:
         await run.pipe.send(RunStartedEvent(run.thread_id, run.run_id, run.parent_run_id))
@@ -121,9 +130,13 @@ async def body(run: Run, early: Note | None) -> RunResult:
     try:
         if early is not None:
             raise Signal(early)
-        if run.history.open:
+        if run.history.open and (run.resumption is None or run.resumption.checkpoint.phase == "input"):
             await answer_open_calls(run, NOT_ISSUED)
-        reason: str | None = None if has_work(run) else "stop"
+        reason: str | None = None
+        if run.resumption is not None:
+            reason = await go_on(run, run.vote)
+        elif not has_work(run):
+            reason = "stop"
         while reason is None:
             reason = await step(run)
             run.number += reason is None

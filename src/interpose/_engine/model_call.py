@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from interpose._engine.chain import Call, Layer, Next, check_entry, rejected, wrong
+from interpose._engine.chain import Call, Layer, Next, check_entry
 from interpose._engine.config import who_broke
 from interpose._engine.legality import problem
 from interpose._engine.narrator import Narrator
 from interpose._engine.provider_call import provide
 from interpose._engine.signals import Signal
+from interpose._engine.steering import rejected, wrong
 from interpose.errors import HistoryError
 from interpose.inputs import as_messages
 from interpose.outcomes import Abort, End, Pause, Retry
@@ -68,7 +69,8 @@ class ModelCall(Call):
         self.core = call_model
         self.values = [None] * (len(layers) + 1)
         self.answered = False
-        self.noted = self.retries = None
+        self.noted = self.retries = self.paused_at = None
+        self.replay = run.resumption.kept_responses() if run.resumption is not None else None
         self.task = run.task
         self.attempts = 0
         self.running = 0
@@ -89,6 +91,15 @@ class ModelCall(Call):
         index = self.layers.index(layer)
         self.made_request = self.values[index]
         return result if result.made_by is not None else result.replace(made_by=layer.name)
+
+    def resume_with(self, value: Any, result: Any) -> None:
+        """Take a response from before a pause as this call's own: it was counted and told then."""
+        self.answered = True
+        self.reached, self.response = value, result
+        self.own_ids = {call.id for call in result.tool_calls}
+        if self.narrator is not None:
+            self.narrator.told = result.message
+            self.narrator.fresh = False
 
     def again_value(self, value: Any) -> Any:
         """Return the request of a further attempt, with its number."""
@@ -142,6 +153,8 @@ async def call_model(call: Any, index: int, request: ModelRequest, via: Next | N
     call.response = response
     if run.noted is not None:
         raise Signal(run.noted)
+    if via is not None:
+        via.given = response
     return response
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interpose._engine.chain import rejected
+from interpose._engine.steering import rejected
 from interpose.errors import HookError
 from interpose.hooks import (
     PostModelHook,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from os import urandom
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from interpose._engine.offered import Offered
     from interpose._engine.plan import Plan
     from interpose._engine.record import OpenNode, Record
+    from interpose._engine.resuming import Resumption
     from interpose._engine.run import Run
     from interpose._engine.signals import LimitHit, Note
     from interpose._engine.tool_phase import ToolPass
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from interpose.clock import Clock
     from interpose.context import RunContext
     from interpose.info import RunConfig
-    from interpose.interrupts import OpenInterrupt
+    from interpose.interrupts import OpenInterrupt, Resolution
     from interpose.limits import Limits
-    from interpose.messages import ToolResult
+    from interpose.messages import ToolMessage, ToolResult
     from interpose.models.base import Assembly
     from interpose.request import ModelRequest, ModelResponse, Step
     from interpose.result import RunResult
@@ -47,10 +48,13 @@ class RunState:
         "agent",
         "alive",
         "announces_output",
+        "answers",
         "asked",
         "began",
         "beside",
         "buffer",
+        "checkpoint",
+        "claimed",
         "clock",
         "closing",
         "committed",
@@ -90,6 +94,7 @@ class RunState:
         "parent_node_id",
         "parent_run_id",
         "partial_assembly",
+        "passed",
         "passes",
         "past_checks",
         "pending_results",
@@ -99,12 +104,15 @@ class RunState:
         "pump",
         "raised",
         "record",
+        "restored",
         "result",
         "resumed_from",
+        "resumption",
         "run_id",
         "run_node",
         "said_started",
         "sent",
+        "settled",
         "settling",
         "started",
         "step_node",
@@ -113,10 +121,12 @@ class RunState:
         "thread_base",
         "thread_id",
         "thread_ident",
+        "to_resume",
         "told_id",
         "tool_call_count",
         "tool_tasks",
         "usage",
+        "vote",
         "waiters",
     )
 
@@ -196,6 +206,15 @@ class RunState:
     waiters: Sequence[asyncio.Future[None]]
     parent_node_id: str | None
     _private: dict[int, Any] | None
+    answers: Sequence[Resolution]
+    checkpoint: Mapping[str, Any] | None
+    claimed: bool
+    restored: int
+    to_resume: tuple[Any, Any] | None
+    passed: Sequence[str]
+    resumption: Resumption | None
+    settled: Mapping[str, ToolMessage]
+    vote: str
     _state: dict[str, Any] | None
     _thread_state: dict[str, Any] | None
     _capabilities: dict[Any, Any] | None
@@ -285,6 +304,15 @@ class RunState:
         self.waiters = ()
         self.parent_node_id = None
         self._private = None
+        self.answers = ()
+        self.checkpoint = None
+        self.claimed = False
+        self.restored = -1
+        self.to_resume = None
+        self.passed = ()
+        self.resumption = None
+        self.settled = {}
+        self.vote = "continue"
         self._state = None
         self._thread_state = None
         self._capabilities = None

@@ -29,14 +29,7 @@ UNSAFE = "not executed: the answer ended with {!r}, so the call may not be whole
 async def step(run: Run) -> str | None:
     """Take one step; return the finish reason where it was the last."""
     plan = run.plan
-    run.phase = "before_model"
-    run.told_id = None
-    run.partial_assembly = None
-    run.passes = ()
-    if run.pipe.active:
-        await run.pipe.send(StepStartedEvent(f"step-{run.number}"))
-    if run.record is not None:
-        run.step_node = await run.record.push("step", f"step-{run.number}")
+    await open_step(run)
     if plan.on_step:
         info = StepInfo(run.number, run.message_id)
         for hook in plan.on_step:
@@ -46,7 +39,24 @@ async def step(run: Run) -> str | None:
         config = await configure(run, config.replace(messages=run.history.messages))
     if plan.on_interrupt_boundary:
         await boundary(run, [])
-    response = await model_call(run, request_of(run, config))
+    return await after_model(run, await model_call(run, request_of(run, config)))
+
+
+async def open_step(run: Run) -> None:
+    """Begin a step, or begin again one that was paused."""
+    run.phase = "before_model"
+    run.told_id = None
+    run.partial_assembly = None
+    run.passes = ()
+    if run.pipe.active:
+        await run.pipe.send(StepStartedEvent(f"step-{run.number}"))
+    if run.record is not None:
+        run.step_node = await run.record.push("step", f"step-{run.number}")
+
+
+async def after_model(run: Run, response: ModelResponse) -> str | None:
+    """Do what follows the answer of a step; return the finish reason where it was the last."""
+    plan = run.plan
     run.phase = "after_model"
     if plan.on_interrupt_boundary:
         await boundary(run, [])
@@ -61,6 +71,8 @@ async def step(run: Run) -> str | None:
     if run.record is not None:
         await run.record.pop(run.step_node)
     run.phase = "after_tools"
+    if run.resumption is not None:
+        run.resumption, run.answers, run.passed, run.settled = None, (), (), {}
     if plan.on_should_continue and not await votes(run, reason, len(response.tool_calls)):
         return ended if ended is not None and not response.tool_calls else "stopped"
     return ended
@@ -151,16 +163,22 @@ async def tool_phase(run: Run, response: ModelResponse) -> str | None:
 async def settle_results(run: Run, calls: tuple[ToolCall, ...], passes: list[ToolPass]) -> None:
     """Put the results in the history and tell them, in the order of the calls; pause where something was asked."""
     plan = run.plan
-    if len(passes) == 1 and (sole := passes[0].result) is not None:
-        results: tuple[ToolResult, ...] = (sole,)
-        messages: tuple[ToolMessage, ...] = (sole.message(passes[0].original.name),)
+    results: tuple[ToolResult, ...]
+    messages: tuple[ToolMessage, ...]
+    settled = run.settled
+    if settled:
+        results = tuple([one.result for one in passes if one.result is not None])
+        messages = tuple([settled.get(r.tool_call_id) or r.message(_name(calls, r)) for r in results])
+    elif len(passes) == 1 and (sole := passes[0].result) is not None:
+        results = (sole,)
+        messages = (sole.message(passes[0].original.name),)
     else:
         results = tuple([one.result for one in passes if one.result is not None])
         messages = tuple([one.result.message(one.original.name) for one in passes if one.result is not None])
     run.history.add_results(messages)
     run.phase = "after_tools"
     if run.pipe.active:
-        await tell_results(run, messages)
+        await tell_results(run, tuple([m for m in messages if m.tool_call_id not in settled]) if settled else messages)
     if run.record is not None or plan.on_tool_phase_complete:
         pending = tuple([one.original for one in passes if one.result is None])
         info = ToolPhaseInfo(calls, results, pending)
@@ -173,6 +191,10 @@ async def settle_results(run: Run, calls: tuple[ToolCall, ...], passes: list[Too
         run.finish_step(results)
     if asked or plan.on_interrupt_boundary:
         await boundary(run, asked)
+
+
+def _name(calls: tuple[ToolCall, ...], result: ToolResult) -> str | None:
+    return next((call.name for call in calls if call.id == result.tool_call_id), None)
 
 
 async def tell_results(run: Run, messages: tuple[ToolMessage, ...]) -> None:
@@ -198,6 +220,7 @@ async def votes(run: Run, reason: str, calls: int) -> bool:
 
 async def answer_open_calls(run: Run, text: str) -> None:
     """Answer, unexecuted, the calls that the last message handed in left open; ask about those that need approval."""
+    run.phase = "before_tools"
     calls = tuple([c for m in run.history.messages for c in m.tool_calls if c.id in run.history.open])
     phase = ToolPhase(run, run.offered(run.config.tools), text, asks=True)
     passes = await phase.settle(calls)

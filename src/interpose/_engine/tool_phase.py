@@ -10,12 +10,13 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from interpose._engine.alone import Alone
-from interpose._engine.chain import Call, Layer, Next, check_entry, compose, wrong
+from interpose._engine.chain import Call, Layer, Next, check_entry, compose
 from interpose._engine.deadline import Deadline
 from interpose._engine.failures import first_failure, outranks, pause_instead, worst
-from interpose._engine.interrupts import approved, question
+from interpose._engine.interrupts import approved, declined, question
 from interpose._engine.offered import Offered
 from interpose._engine.signals import LimitHit, Note, Rank, Signal
+from interpose._engine.steering import wrong
 from interpose.context import ToolContext
 from interpose.errors import FatalToolError, HookError
 from interpose.interrupts import OpenInterrupt
@@ -57,7 +58,7 @@ class ToolPass(Call):
     gives = ToolResult
     steers: ClassVar[Mapping[str, tuple[type, ...]]] = STEERS
 
-    __slots__ = ("asked", "node", "original", "phase", "ran", "result", "typed")
+    __slots__ = ("asked", "granted", "node", "original", "phase", "ran", "result", "typed")
 
     def __init__(self, phase: ToolPhase, call: ToolCall) -> None:
         self.run = run = phase.run
@@ -66,11 +67,13 @@ class ToolPass(Call):
         self.core = call_tool
         self.values = [None] * (len(layers) + 1)
         self.answered = False
-        self.noted = self.retries = None
+        self.noted = self.retries = self.paused_at = None
+        self.replay = run.resumption.kept_results(call.id) if run.resumption is not None else None
         self.phase = phase
         self.original = call
         self.result: ToolResult | None = None
         self.asked: OpenInterrupt | None = None
+        self.granted = False
         self.node: Any = None
         self.ran: ToolCall = call
 
@@ -160,17 +163,13 @@ class ToolPhase:
         failure: BaseException | None = None
         if run.plan.tool_layers:
             calls = tuple([own_copy(call) for call in calls])
-        if len(calls) == 1:
-            one = ToolPass(self, calls[0])
-            passes = run.passes = [one]
-            tasks = run.tool_tasks = [run.create_task(self._run(one))]
-        else:
-            passes = run.passes = [ToolPass(self, call) for call in calls]
-            tasks = run.tool_tasks = [run.create_task(self._run(one)) for one in passes]
+        passes = run.passes = [ToolPass(self, call) for call in calls]
+        todo = passes if run.resumption is None else run.resumption.unsettled(passes)
+        tasks = run.tool_tasks = [run.create_task(self._run(one)) for one in todo]
         try:
             if len(tasks) == 1:
                 await tasks[0]
-            else:
+            elif tasks:
                 failure = await self._pump(tasks)
         except BaseException as error:
             failure = error
@@ -291,7 +290,7 @@ async def call_tool(one: Any, index: int, call: ToolCall, via: Next | None) -> T
         one.answered = True
         one.ran = call
         one.ctx._call = call
-        refused = phase.refused(call)
+        refused = phase.refused(call) if run.resumption is None else declined(run, call) or phase.refused(call)
         if refused is not None:
             return refused
         tool = phase.tools[call.name]
@@ -301,14 +300,18 @@ async def call_tool(one: Any, index: int, call: ToolCall, via: Next | None) -> T
             return call.refuse(str(error))
         if tool.approval is not False and not await approved(run, one, tool, call.replace(args=typed)):
             raise Signal(one.noted)
-        if phase.refusal is not None:
+        if phase.refusal is not None and not one.granted:
             return call.refuse(phase.refusal)
         hit = run.meter.count_tool_call()
         if hit is not None:
             return _over_limit(run, hit, call)
         if phase.gates:
-            return await _gated(one, tool, call, typed, task or one.task)
-        return await _execute(one, tool, call, typed, task or one.task)
+            result = await _gated(one, tool, call, typed, task or one.task)
+        else:
+            result = await _execute(one, tool, call, typed, task or one.task)
+        if via is not None:
+            via.given = result
+        return result
     finally:
         if task is not None:
             via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there

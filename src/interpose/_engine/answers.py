@@ -1,0 +1,123 @@
+"""Answers to what a paused run asked, checked as a whole before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from interpose._engine.interrupts import APPROVAL
+from interpose.errors import ResumeError
+from interpose.interrupts import Approved, Cancelled, OpenInterrupt, Rejected, Resolution, Resolved
+from interpose.text import to_jsonable
+from interpose.tools import ArgumentError
+
+if TYPE_CHECKING:
+    from interpose._engine.plan import Plan
+    from interpose.tools import Tool
+
+ANSWERS = (Resolved, Approved, Rejected, Cancelled)
+
+
+def checked(
+    asked: tuple[OpenInterrupt, ...], given: Any, plan: Plan, tools: Iterable[Tool], now: float
+) -> tuple[Resolution, ...]:
+    """Return each question with its answer, typed.
+
+    Raises:
+        ResumeError: an answer is unknown, missing, too late or of the wrong type; lists each, and nothing has run.
+    """
+    answers = _by_id(given, {one.id: one for one in asked})
+    problems: list[tuple[str, str]] = []
+    known = {one.id for one in asked}
+    problems += [(key, "no such question is open") for key in answers if key not in known]
+    resolutions = []
+    by_name = {tool.name: tool for tool in tools}
+    for one in asked:
+        answer = answers.get(one.id)
+        if answer is None:
+            problems.append((one.id, "no answer was given"))
+        elif one.expires_at is not None and one.expires_at <= datetime.fromtimestamp(now, UTC):
+            problems.append((one.id, f"expired at {one.expires_at.isoformat()}"))
+        else:
+            try:
+                resolutions.append(Resolution(one, _typed(one, answer, plan, by_name)))
+            except (ValueError, TypeError) as error:
+                problems.append((one.id, str(error)))
+    if problems:
+        listed = "; ".join(f"{key}: {what}" for key, what in problems)
+        raise ResumeError(f"the answers do not fit the questions, so nothing ran: {listed}", tuple(problems))
+    return tuple(resolutions)
+
+
+def _by_id(given: Any, asked: Mapping[str, OpenInterrupt]) -> dict[str, Any]:
+    """Return answers by id: a mapping as it is, and AG-UI's list of resume entries by what each says."""
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        return {key: _from_wire(answer, asked.get(key)) for key, answer in given.items()}
+    entries: dict[str, Any] = {}
+    for entry in given:
+        key = entry.get("interruptId") if isinstance(entry, Mapping) else None
+        if key is None:
+            raise ResumeError(
+                f"an answer must be a mapping by interrupt id, or AG-UI's resume entries; got {entry!r:.80}"
+            )
+        if key in entries:
+            raise ResumeError("the answers name a question twice", ((key, "answered twice"),))
+        entries[key] = _from_wire(entry, asked.get(key))
+    return entries
+
+
+def _from_wire(answer: Any, asked: OpenInterrupt | None) -> Any:
+    if not isinstance(answer, Mapping) or "status" not in answer:
+        return answer
+    if answer["status"] == "cancelled":
+        return Cancelled()
+    payload = answer.get("payload")
+    if asked is None or asked.reason != APPROVAL:
+        return Resolved(payload)
+    if isinstance(payload, Mapping):
+        if not payload.get("approved"):
+            return Rejected(str(payload.get("reason") or ""))
+        return Approved(payload.get("editedArgs"))
+    return Approved() if payload is True else Rejected()
+
+
+def _typed(asked: OpenInterrupt, answer: Any, plan: Plan, tools: Mapping[str, Tool]) -> Any:
+    if not isinstance(answer, ANSWERS):
+        names = ", ".join(kind.__name__ for kind in ANSWERS)
+        raise TypeError(f"an answer is one of {names}, got {type(answer).__name__} ({answer!r:.60})")
+    if isinstance(answer, Cancelled):
+        return answer
+    if asked.reason == APPROVAL and asked.tool_call is not None:
+        if isinstance(answer, Resolved):
+            raise TypeError("an approval is answered with Approved, Rejected or Cancelled, not with Resolved")
+        if isinstance(answer, Approved) and answer.edited_args is not None:
+            _check_edit(asked, answer, tools)
+        return answer
+    if not isinstance(answer, Resolved):
+        raise TypeError(f"this question is answered with Resolved or Cancelled, not with {type(answer).__name__}")
+    definition = plan.interrupts.get(asked.definition) if asked.definition is not None else None
+    if definition is None or definition.response is Any:
+        return answer
+    try:
+        payload = msgspec.convert(to_jsonable(answer.payload), definition.response, strict=True)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"the payload does not fit {definition.response}: {error}") from error
+    return answer.replace(payload=payload)
+
+
+def _check_edit(asked: OpenInterrupt, answer: Approved, tools: Mapping[str, Tool]) -> None:
+    call = asked.tool_call
+    tool = tools.get(call.name) if call is not None else None
+    if tool is None:
+        raise ValueError("the tool that was asked about is not offered any more")
+    if not isinstance(answer.edited_args, Mapping):
+        raise TypeError(f"edited_args must be a mapping, got {type(answer.edited_args).__name__}")
+    try:
+        tool.validate(answer.edited_args)
+    except ArgumentError as error:
+        raise ValueError(f"the edited arguments are invalid: {error}") from error

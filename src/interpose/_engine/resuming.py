@@ -1,0 +1,208 @@
+"""Resuming: a paused run goes on where it was, with the answers, in this process or another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from interpose._engine.interrupts import APPROVAL
+from interpose._engine.plan import call_hook, name_of
+from interpose._engine.signals import Signal
+from interpose._engine.step import after_model, open_step, request_of, step
+from interpose.checkpoint import Checkpoint
+from interpose.errors import HookError
+from interpose.interrupts import Approved, Resolution, Resolutions
+from interpose.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult
+from interpose.request import ModelResponse
+from interpose.text import canonical_json
+
+if TYPE_CHECKING:
+    from interpose._engine.run import Run
+    from interpose._engine.tool_phase import ToolPass
+
+VOTES = ("continue", "cancel", "stop")
+"""What `on_interrupt_resolution` may say, the strictest last."""
+BEFORE_ANSWER = ("init", "before_model", "model_stream", "input")
+"""Phases in which a pause leaves the step without its model's answer, so that it begins again."""
+CANCELLED = "not executed: the question was withdrawn"
+STOPPED = "not executed: the run was stopped"
+
+
+class Resumption:
+    """What a resumed run goes on from, until the step that was interrupted is over."""
+
+    def __init__(self, checkpoint: Checkpoint, answers: tuple[Resolution, ...]) -> None:
+        self.checkpoint = checkpoint
+        self.answers = answers
+        self.results: dict[str, ToolResult] = {key: saved.result() for key, saved in checkpoint.answered.items()}
+        self.refusal: str | None = None
+
+    def kept_responses(self) -> dict[str, ModelResponse] | None:
+        """Return, by layer, what the inside of a paused layer of the model seam had given."""
+        kept = {one.layer: one.response for one in self.checkpoint.kept if one.response is not None}
+        return kept or None
+
+    def kept_results(self, call_id: str) -> dict[str, ToolResult] | None:
+        """Return, by layer, what the inside of a paused layer had given for one call."""
+        kept = {
+            one.layer: one.result.result()
+            for one in self.checkpoint.kept
+            if one.tool_call_id == call_id and one.result is not None
+        }
+        return kept or None
+
+    def unsettled(self, passes: list[ToolPass]) -> list[ToolPass]:
+        """Return those of *passes* that still have to run; the others get the results that they had."""
+        rest = []
+        for one in passes:
+            result = self.results.get(one.original.id)
+            if result is None and self.refusal is not None:
+                result = one.original.refuse(self.refusal)
+            if result is None:
+                rest.append(one)
+            one.result = result
+        return rest
+
+    def approves(self, call: ToolCall) -> bool:
+        """Whether a person has approved this very call: its id, its tool and its arguments."""
+        for one in self.answers:
+            asked = one.interrupt.tool_call
+            if asked is None or asked.id != call.id or one.interrupt.reason != APPROVAL:
+                continue
+            if not isinstance(one.answer, Approved) or asked.name != call.name:
+                continue
+            args = asked.args if one.answer.edited_args is None else one.answer.edited_args
+            if canonical_json(args) == canonical_json(call.args):
+                return True
+        return False
+
+
+def restore(run: Run, stored: tuple[Message, ...]) -> None:
+    """Put the run where it was paused: its history, steps, counts, state and what was answered."""
+    resumption = run.resumption
+    assert resumption is not None
+    checkpoint = resumption.checkpoint
+    run.answers = resumption.answers
+    run.number = checkpoint.number
+    run.passed = checkpoint.passed
+    messages = _messages(run, checkpoint)
+    base = stored[: checkpoint.base]
+    run.thread_base = len(base)
+    run.history.extend((*base, *messages))
+    run.input_end = len(base) + _input_of(messages)
+    run.input_size = 1
+    run.restored = len(run.history.messages)
+    again = checkpoint.phase in BEFORE_ANSWER
+    run.steps = [one for one in checkpoint.past_steps() if not again or one.number < checkpoint.number]
+    if checkpoint.usage is not None:
+        run.usage = checkpoint.usage
+    _restore_counts(run, checkpoint)
+    run.state.update(checkpoint.state or {})
+    for one in run.plan.middleware:
+        saved = checkpoint.private.get(saved_name(run, one)) if one.saved else None
+        if saved is not None:
+            run.private[id(one)] = saved.data
+
+
+def _restore_counts(run: Run, checkpoint: Checkpoint) -> None:
+    counts = checkpoint.counts
+    if counts is not None and not run.meter.plain:
+        meter = run.meter
+        meter.model_calls, meter.tool_calls = counts.model_calls, counts.tool_calls
+        meter.tokens, meter.cost = counts.tokens, counts.cost
+
+
+def _input_of(messages: Iterable[Message]) -> int:
+    """Return how many of a run's messages were handed in: those before its first answer."""
+    count = 0
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            break
+        count += 1
+    return count
+
+
+def _messages(run: Run, checkpoint: Checkpoint) -> tuple[Message, ...]:
+    """Return the run's messages as the interrupted step needs them: edited calls, and no results of that step yet."""
+    messages = list(checkpoint.messages)
+    edits = {
+        one.interrupt.tool_call.id: one.answer
+        for one in run.answers
+        if one.interrupt.tool_call is not None
+        and isinstance(one.answer, Approved)
+        and one.answer.edited_args is not None
+    }
+    settled: dict[str, ToolMessage] = {}
+    while messages and isinstance(messages[-1], ToolMessage) and messages[-1].tool_call_id in checkpoint.answered:
+        message = messages.pop()
+        settled[message.tool_call_id] = message  # type: ignore[index, assignment]  # a tool message
+    run.settled = settled
+    if checkpoint.phase == "model_stream" and messages and isinstance(messages[-1], AssistantMessage):
+        messages.pop()
+    if messages and edits and isinstance(last := messages[-1], AssistantMessage):
+        messages[-1] = last.replace(tool_calls=tuple([_edited(call, edits.get(call.id)) for call in last.tool_calls]))
+    return tuple(messages)
+
+
+def _edited(call: ToolCall, answer: Any) -> ToolCall:
+    return call if answer is None else call.replace(args=answer.edited_args, edited_by=answer.by or "a person")
+
+
+def saved_name(run: Run, middleware: Any) -> str:
+    """Return the name under which the private state of *middleware* is saved: a second one of a name has `#2`."""
+    name = name_of(middleware)
+    same = [one for one in run.plan.middleware if one.saved and name_of(one) == name]
+    place = next(index for index, one in enumerate(same) if one is middleware)
+    return name if place == 0 else f"{name}#{place + 1}"
+
+
+async def resolve(run: Run) -> str:
+    """Tell the answers to the hooks and return the strictest vote.
+
+    Raises:
+        HookError: a hook said something else than a vote.
+    """
+    vote = 0
+    resolutions = Resolutions(run.answers)  # type: ignore[arg-type]  # a tuple of them
+    for hook in run.plan.hooks["on_interrupt_resolution"]:
+        said = await call_hook(hook, run.ctx, resolutions)
+        if run.noted is not None:
+            raise Signal(run.noted)
+        if said is None:
+            continue
+        if said not in VOTES:
+            raise HookError(f"{hook!r} returned {said!r:.80}; expected 'continue', 'cancel', 'stop' or nothing")
+        vote = max(vote, VOTES.index(said))
+    return VOTES[vote]
+
+
+async def go_on(run: Run, vote: str) -> str | None:
+    """Go on with the step that was interrupted; return the finish reason where the run ends with it."""
+    resumption = run.resumption
+    assert resumption is not None
+    checkpoint = resumption.checkpoint
+    if vote != "continue":
+        resumption.refusal = STOPPED if vote == "stop" else CANCELLED
+    if checkpoint.phase in BEFORE_ANSWER:
+        if vote == "stop":
+            return "stopped"
+        reason = await step(run)
+    else:
+        await open_step(run)
+        response = _interrupted(run)
+        run.sent = request_of(run, run.config)
+        run.settling = (run.sent, response, None)
+        reason = await after_model(run, response)
+        if vote == "stop":
+            reason = reason or "stopped"
+    run.number += reason is None
+    return reason
+
+
+def _interrupted(run: Run) -> ModelResponse:
+    """Return the answer of the interrupted step, taken off the finished ones."""
+    last = next(m for m in reversed(run.history.messages) if isinstance(m, AssistantMessage))
+    if run.steps and run.steps[-1].number == run.number:
+        done = run.steps.pop()
+        return done.response.replace(message=last)
+    return ModelResponse(last)
