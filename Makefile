@@ -41,7 +41,7 @@ demo: $(READY)
 		"How many people live in Lyon?" "What is the population of Lyon?"
 
 demo-context: $(READY)
-	@$(BIN)/python -m examples.long_conversation
+	@$(BIN)/python examples/long_conversation/talk.py
 
 test: $(READY)
 	@$(BIN)/python -m pytest

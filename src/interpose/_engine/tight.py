@@ -10,6 +10,7 @@ from interpose._engine.buffer import BUFFER_SIZE
 from interpose._engine.signals import Signal
 from interpose.events import TextMessageContentEvent
 from interpose.models.base import TextDelta
+from interpose.outcomes import DROP
 
 if TYPE_CHECKING:
     from interpose._engine.model_call import ModelCall
@@ -52,6 +53,9 @@ async def read_text(  # noqa: C901  # one loop on purpose: a call in it would co
                         said = await said
                     if said is None:
                         continue
+                    if said is DROP:
+                        events = []
+                        break
                     if isawaitable(said):
                         said = await said
                         if said is None:
@@ -70,7 +74,8 @@ async def read_text(  # noqa: C901  # one loop on purpose: a call in it would co
             if run.noted is not None:
                 raise Signal(run.noted)
             if events is not None:
-                await narrator.deliver(message, events)
+                if events:
+                    await narrator.deliver(message, events)
                 continue
             if not event.delta:
                 continue
