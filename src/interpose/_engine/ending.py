@@ -33,6 +33,7 @@ TERMINAL_S = 30.0
 FLUSH_S = 2.0
 """How long a guard may take to hand out what it holds after a failure."""
 NOT_RUN = "not executed: the run ended"
+CUT_OFF = "cut off while it ran: it may have taken effect, or in part"
 
 
 async def absorb_cancel() -> None:
@@ -136,12 +137,13 @@ async def answer_calls(run: Run, why: str = NOT_RUN, *, tell: bool, waiting: Con
     if not open_calls:
         return
     finished = {one.original.id: one.result for one in run.passes if one.result is not None}
+    began = {one.original.id for one in run.passes if one.began}
     results: list[ToolResult] = []
     messages: list[ToolMessage] = []
     calls = [call for message in run.history.messages[-1:] for call in message.tool_calls]
     for call in calls or ():
         if call.id in open_calls and call.id not in waiting:
-            result = finished.get(call.id) or call.refuse(why)
+            result = finished.get(call.id) or call.refuse(CUT_OFF if call.id in began else why)
             results.append(result)
             messages.append(result.message(call.name))
     run.history.extend(messages)
@@ -162,6 +164,14 @@ async def say_last(run: Run, text: str) -> None:
         message = await narrator.narrate(message)
     run.history.extend((message,))
     run.end_text = message.text
+
+
+async def tidy(run: Run) -> None:
+    """Close what a failure left open, where a `wrap_run` layer made a result of it all the same."""
+    await keep_answer(run, "error")
+    await answer_calls(run, tell=True)
+    await close_step(run)
+    await commit(run)
 
 
 async def close_step(run: Run) -> None:
@@ -333,6 +343,12 @@ async def close_failed(run: Run, kind: str, error: BaseException | None) -> None
         run.buffer.last = True
 
 
+def _uncalled_for(hook: Hook, raised: BaseException) -> Exception:
+    error = InterposeError(f"{hook!r} raised CancelledError, though nobody cancelled it")
+    error.__cause__ = raised
+    return error
+
+
 def attach(error: BaseException | None, partial: RunResult | None) -> None:
     """Put what was done on the error that the caller gets, if it takes an attribute."""
     try:
@@ -366,13 +382,16 @@ async def terminal_hooks(run: Run, name: str, error: BaseException | None, resul
         info = FinishInfo(result.status, result.finish_reason, result.text, result.usage, duration_ms)
     failures: list[Exception] = []
     try:
-        async with asyncio.timeout(TERMINAL_S):
+        async with asyncio.timeout(TERMINAL_S) as limit:
             for hook in reversed(hooks):
                 try:
                     said = await call_hook(hook, run.ctx, info)
                     if said is not None:
                         raise HookError(f"{hook!r} returned {type(said).__name__} ({said!r:.80}); expected nothing")
-                except Exception as failure:
+                except (Exception, CancelledError) as raised:
+                    if limit.expired():
+                        raise
+                    failure = raised if isinstance(raised, Exception) else _uncalled_for(hook, raised)
                     failures.append(failure)
                     if name != "on_finish":
                         logger.exception("%r failed; the run ends as it was", hook)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from interpose._engine.chain import Call, Layer, Next, check_entry, compose
 from interpose._engine.config import configure_run
-from interpose._engine.ending import absorb_cancel, end, settle_finished, settle_gracefully
+from interpose._engine.ending import absorb_cancel, end, settle_finished, settle_gracefully, tidy
 from interpose._engine.output import finish_output
 from interpose._engine.plan import Hook, call_hook, name_of
 from interpose._engine.record import Record
@@ -90,6 +90,8 @@ async def work(run: Run) -> RunResult:
             await tell_results(run, added)
     if plan.run_layers:
         result = await compose(RunCall(run, early), None)
+        if run.failed:
+            await tidy(run)
     else:
         result = await body(run, early)
     return result  # type: ignore[no-any-return]  # the seam gives a RunResult
@@ -145,6 +147,7 @@ async def body(run: Run, early: Note | None) -> RunResult:
     except BaseException as error:
         note = early or run.noted
         if note is None or isinstance(error, Exception) or not is_graceful(run, note):
+            run.failed = True
             raise
         run.noted = early = None
         await absorb_cancel()

@@ -33,10 +33,9 @@ async def settle(call: ModelCall, response: ModelResponse) -> ModelResponse:
             return response.replace(message=message.replace(id=told.id))
         if message.text == told.text and message.reasoning == told.reasoning:
             return response.replace(message=await _other_calls(narrator, message, told))
-    shown = set(narrator.shown_calls)
     await narrator.supersede()
-    if shown:
-        message = with_free_ids(message, run.history.call_ids, set(own) - shown)
+    if narrator.gone_calls:
+        message = with_free_ids(message, run.history.call_ids, set(own) - narrator.gone_calls)
     pipe_narrator, run.pipe.narrator = run.pipe.narrator, narrator
     message = await narrator.narrate(message)
     run.pipe.narrator = pipe_narrator or narrator
@@ -58,7 +57,7 @@ async def _other_calls(narrator: Narrator, message: AssistantMessage, told: Assi
     await narrator.supersede(calls_only=True)
     calls = []
     for call in message.tool_calls:
-        fresh = call.replace(id=create_id("call")) if call.id in old else call
+        fresh = call.replace(id=create_id("call")) if call.id in old or call.id in narrator.gone_calls else call
         narrator.taken.add(fresh.id)
         await narrator.whole_call(fresh)
         calls.append(fresh)

@@ -61,6 +61,7 @@ class Narrator:
         self.hidden_calls: dict[str, int] = {}
         self.shown_text: list[str] = []
         self.shown_calls: list[str] = []
+        self.gone_calls: set[str] = set()
         self.told: AssistantMessage | None = None
         self.fresh = True
 
@@ -245,6 +246,7 @@ class Narrator:
                 await self.pipe.send(CustomEvent(SUPERSEDED, value))
         if not calls_only:
             self.shown_text.clear()
+        self.gone_calls.update(self.shown_calls)
         self.shown_calls.clear()
         self.hidden_calls.clear()
 

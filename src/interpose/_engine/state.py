@@ -68,6 +68,7 @@ class RunState:
         "end_text",
         "ends_after_step",
         "extra",
+        "failed",
         "failure",
         "flushing",
         "given",
@@ -158,6 +159,7 @@ class RunState:
     closing: bool
     started: bool
     done: bool
+    failed: bool
     failure: BaseException | None
     result: RunResult | None
     raised: bool
@@ -260,6 +262,7 @@ class RunState:
         self.closing = False
         self.started = False
         self.done = False
+        self.failed = False
         self.failure = None
         self.result = None
         self.raised = False

@@ -58,7 +58,7 @@ class ToolPass(Call):
     gives = ToolResult
     steers: ClassVar[Mapping[str, tuple[type, ...]]] = STEERS
 
-    __slots__ = ("asked", "granted", "node", "original", "phase", "ran", "result", "typed")
+    __slots__ = ("asked", "began", "granted", "node", "original", "phase", "ran", "result", "typed")
 
     def __init__(self, phase: ToolPhase, call: ToolCall) -> None:
         self.run = run = phase.run
@@ -73,6 +73,7 @@ class ToolPass(Call):
         self.original = call
         self.result: ToolResult | None = None
         self.asked: OpenInterrupt | None = None
+        self.began = False
         self.granted = False
         self.node: Any = None
         self.ran: ToolCall = call
@@ -340,6 +341,7 @@ async def _execute(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, A
     if tool.context_parameter is not None:
         typed[tool.context_parameter] = one.ctx
     clock = run.clock
+    one.began = True
     started = clock.monotonic()
     before = task.cancelling()
     seconds = tool.timeout_s if tool.timeout_s is not None else run.limits.tool_timeout_s
