@@ -27,8 +27,8 @@ class Checkpoint(Value, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     is new alone. `fold` makes the whole of them:
 
     - of the first part: `run_id` (which every part has), `thread_id`, `parent_run_id`, `resumed_from`, `agent`,
-      `base`, `created_at`;
-    - of the last part: `part`, `status`, `number`, `phase`, `interrupts`, `expires_at`;
+      `base`, `handed_in`, `created_at`;
+    - of the last part: `part`, `status`, `number`, `phase`, `interrupts`, `resolved`, `expires_at`;
     - one after the other: `messages`, `steps`;
     - merged by key: `private`, `tools`, `children`;
     - of the last part that tells them: `state`, `usage`, `counts`;
@@ -37,8 +37,9 @@ class Checkpoint(Value, frozen=True, kw_only=True, omit_defaults=True, forbid_un
 
     `messages` are those of the run, its input among them: not those that the thread had when the run began, whose
     count is `base`. `answered` holds the results of finished calls of the open step by call id, `started` the ids of
-    calls that may have begun, `passed` the boundaries that are done with, `answers` what a person answered by interrupt
-    id, `children` the run ids of nested runs by call id, `tools` the `tool_hash` of each tool by name. Times are in
+    calls that may have begun, `passed` the boundaries that are done with, `answers` what a person answered, by
+    the ids of what is `resolved`, `children` the run ids of nested runs by call id, `tools` the `tool_hash` of each tool
+    by name, `handed_in` how many of the messages the caller gave. Times are in
     seconds since 1970, UTC.
     """
 
@@ -50,6 +51,7 @@ class Checkpoint(Value, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     resumed_from: str | None = None
     agent: str = ""
     base: int = 0
+    handed_in: int = 0
     status: Literal["running", "paused"] = "running"
     number: int = 0
     phase: str = ""
@@ -61,6 +63,7 @@ class Checkpoint(Value, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     kept: tuple[Kept, ...] = ()
     interrupts: tuple[OpenInterrupt, ...] = ()
     answers: Mapping[str, SavedAnswer] = {}
+    resolved: tuple[OpenInterrupt, ...] = ()
     children: Mapping[str, str] = {}
     state: Mapping[str, Any] | None = None
     private: Mapping[str, Private] = {}
@@ -182,6 +185,7 @@ def _fold(parts: Sequence[Checkpoint]) -> Checkpoint:
         number=last.number,
         phase=last.phase,
         interrupts=last.interrupts,
+        resolved=last.resolved,
         expires_at=last.expires_at,
         messages=tuple(messages),
         steps=tuple(steps),

@@ -1,18 +1,114 @@
-"""What a store is."""
+"""What a store is: it keeps threads, the checkpoints of runs that are under way or wait, and a key."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
+from interpose.checkpoint import Checkpoint
+from interpose.errors import InterposeError
 from interpose.messages import Message
 
 
-class Store(Protocol):
-    """Keeps threads: the messages of each, appended run by run."""
+class StoreError(InterposeError):
+    """A store could not do what was asked: it is full, damaged, locked, out of reach, or of another release.
 
-    async def load(self, thread_id: str, /) -> Sequence[Message]:
-        """Return the messages of a thread, oldest first; empty where there is none."""
+    Nothing of what was asked is stored, unless the connection broke while the database was about to say so; every
+    write may be sent again.
+    """
+
+
+class Store(Protocol):
+    """Keeps what outlives a run. Each method is one act: all of it holds, or none.
+
+    What goes in is copied, what comes out is the caller's own. Everything is JSON; types are never chosen by data.
+    `interpose.testing.store_contract` tests a store of one's own.
+    """
+
+    # Threads.
+
+    async def load(self, thread_id: str, /, *, after: int = 0, limit: int | None = None) -> Sequence[Message]:
+        """Return the messages of a thread, oldest first; empty where there is none.
+
+        Skips the first *after* messages, and returns *limit* at most. Below 0, *after* counts from the end: `after=-20`
+        gives the last 20. A thread is only ever appended to, so these places are stable.
+        """
         ...
 
-    async def commit(self, thread_id: str, run_id: str, messages: Sequence[Message], /) -> None:
-        """Append the messages of a run, all or none; the same run twice adds nothing."""
+    async def commit(
+        self,
+        thread_id: str,
+        run_id: str,
+        messages: Sequence[Message],
+        /,
+        *,
+        expected: int | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        """Append the messages of a run to its thread, and end the run's checkpoint; the same run twice changes nothing.
+
+        *expected* is how many messages the thread had when the run loaded it. *checkpoint*, a whole one, takes the
+        place of the run's parts, for a run that may still be gone on with; without it they are dropped.
+
+        Raises:
+            ThreadConflict: the thread has more messages, or fewer, than *expected*.
+        """
+        ...
+
+    async def fork(self, thread_id: str, message_id: str, /) -> str:
+        """Return the id of a new thread that holds this one up to and including a message, and its state.
+
+        Raises:
+            LookupError: the thread has no such message.
+        """
+        ...
+
+    async def load_state(self, thread_id: str, /) -> dict[str, Any]:
+        """Return the state of a thread; empty where there is none."""
+        ...
+
+    async def save_state(self, thread_id: str, state: Mapping[str, Any], /) -> None:
+        """Keep *state* for a thread, in place of what was there; the thread need not have messages yet."""
+        ...
+
+    # Checkpoints.
+
+    async def put(self, checkpoint: Checkpoint, /, *, replaces: str | None = None) -> None:
+        """Append a part of a run's checkpoint; the same part twice changes nothing.
+
+        `part` 0 begins it. A resumed run begins with the whole of what it goes on from, under its own run id, and names
+        the old run in *replaces*, which is dropped in the same act: that is what makes a resumption happen once.
+
+        Raises:
+            ResumeError: the run in *replaces* is not there (any more); or this run is not there, though `part` is above
+                0, since it was dropped or gone on with elsewhere; or another writer has put another such part.
+        """
+        ...
+
+    async def get(self, run_id: str, /) -> Checkpoint | None:
+        """Return all parts of a run's checkpoint as one, made with `Checkpoint.fold`; None where there is none.
+
+        Raises:
+            ResumeError: what is stored is damaged, or of a newer release.
+        """
+        ...
+
+    async def claim(self, run_id: str, ttl_s: float, /) -> bool:
+        """Take a run's checkpoint for oneself; False where it is taken, or not there. Lapses after *ttl_s* seconds."""
+        ...
+
+    async def release(self, run_id: str, /) -> None:
+        """Give back a claim that was made through this store object; others', and none, are left alone."""
+        ...
+
+    async def drop(self, run_id: str, /) -> None:
+        """Forget a run's checkpoint and the claim on it; harmless where there is none."""
+        ...
+
+    async def paused(self, thread_id: str | None = None, /) -> Sequence[Checkpoint]:
+        """Return the checkpoints that wait for answers, of one thread or of all, by `created_at`."""
+        ...
+
+    # The key.
+
+    async def key(self) -> bytes:
+        """Return 32 random bytes, made at the first call and then kept, to seal what travels through a client."""
         ...
