@@ -11,6 +11,7 @@ from os import urandom
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from interpose._engine.arguments import check_arguments, check_tools
 from interpose._engine.beginning import begin_run, make_run
 from interpose._engine.buffer import Buffer, Log
 from interpose._engine.copies import copied
@@ -84,7 +85,7 @@ class Agent(Generic[ContextT]):
     ) -> None:
         self.model: Model = as_model(model)
         self.instructions = instructions
-        self.own_tools = tuple(tools)
+        self.own_tools = tuple(check_tools(tools))
         self.settings = settings or ModelSettings()
         self.limits = limits or Limits()
         self.store = store
@@ -117,6 +118,7 @@ class Agent(Generic[ContextT]):
 
     def _build(self) -> None:
         """Lower middleware, tools and output into what runs need; all checks of assembly are here."""
+        check_arguments(self)
         tool_hooks = tool_hooks_layer(self.before_tool, self.after_tool)
         model_hooks = None
         if self.pre_model_hooks or self.post_model_hooks:
@@ -138,6 +140,9 @@ class Agent(Generic[ContextT]):
     # Copies.
 
     def __copy__(self) -> Self:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.copy()
 
     def copy(self, **changes: Any) -> Self:
@@ -285,11 +290,8 @@ class Agent(Generic[ContextT]):
         limits: Limits | None = None,
     ) -> RunStream:
         """Return a run to be read event by event inside `async with`; entering starts it."""
-        buffer = Buffer()
-        run = self._make(
-            prompt_or_messages, buffer, context, thread_id, run_id, parent_run_id, resume, middleware, limits
-        )
-        return RunStream(run)
+        names = (thread_id, run_id, parent_run_id)
+        return RunStream(self._make(prompt_or_messages, Buffer(), context, *names, resume, middleware, limits))
 
     def run_sync(self, prompt_or_messages: Any = None, **options: Any) -> RunResult:
         """Run in an event loop of its own; for scripts. Takes the options of `run`, closes the agent after.
@@ -303,10 +305,8 @@ class Agent(Generic[ContextT]):
         return asyncio.run(self._run_and_close(prompt_or_messages, options))
 
     async def _run_and_close(self, given: Any, options: dict[str, Any]) -> RunResult:
-        try:
+        async with self:
             return await self.run(given, **options)
-        finally:
-            await self.aclose()
 
     async def start(
         self,
@@ -386,10 +386,14 @@ class Agent(Generic[ContextT]):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Stop runs in flight (`RunAborted("closed")`), then close middleware, last first; a failure is logged."""
+        """Stop runs in flight (`RunAborted("closed")`), then close middleware, last first; a failure is logged.
+
+        From within a run that run is stopped too, but not waited for.
+        """
         runs = [run for run in self._runs.runs if run.loop is asyncio.get_running_loop()]
         for run in list(self._runs.runs):
             run.abort("closed")
         for run in runs:
-            await run.over()
+            if not run.is_inside():
+                await run.over()
         await self._openings.close_all()

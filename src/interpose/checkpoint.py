@@ -35,12 +35,11 @@ class Checkpoint(Value, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     - of the step that is open, so that a higher `number` empties them: `started`, `passed`, `kept` one after the other,
       `answered` and `answers` merged by key. What was answered becomes the `results` of its step.
 
-    `messages` are those of the run, its input among them: not those that the thread had when the run began, whose
-    count is `base`. `answered` holds the results of finished calls of the open step by call id, `started` the ids of
-    calls that may have begun, `passed` the boundaries that are done with, `answers` what a person answered, by
-    the ids of what is `resolved`, `children` the run ids of nested runs by call id, `tools` the `tool_hash` of each tool
-    by name, `handed_in` how many of the messages the caller gave. Times are in
-    seconds since 1970, UTC.
+    `messages` are those of the run, of which the caller handed in the first `handed_in`: not those that the thread had
+    when the run began, whose count is `base`. `answered` holds the results of finished calls of the open step by call
+    id, `started` the ids of calls that may have begun, `passed` the boundaries that are done with, `answers` what a
+    person answered, by the ids of what is `resolved`, `children` the run ids of nested runs by call id, `tools` the
+    `tool_hash` of each tool by name. Times are in seconds since 1970, UTC.
     """
 
     version: int = field(default_factory=lambda: VERSION)  # a factory, since a plain default would not be written

@@ -50,8 +50,9 @@ class Interrupt(Generic[PayloadT, ResponseT]):
                 msgspec.convert(msgspec.to_builtins(payload), self.payload, strict=False)
             except (msgspec.ValidationError, TypeError) as error:
                 raise TypeError(f"the payload of interrupt {self.id!r} does not fit {self.payload}: {error}") from error
-        if expires_at is not None and not isinstance(expires_at, datetime):
-            raise TypeError(f"expires_at of interrupt {self.id!r} must be a datetime, got {expires_at!r}")
+        given: object = expires_at
+        if given is not None and (not isinstance(given, datetime) or given.utcoffset() is None):
+            raise TypeError(f"expires_at of interrupt {self.id!r} must be a datetime with a zone, got {expires_at!r}")
         return InterruptRequest(self, key, message, payload, reason or self.id, expires_at)
 
 

@@ -59,9 +59,11 @@ def _by_id(given: Any, asked: Mapping[str, OpenInterrupt]) -> dict[str, Any]:
     if isinstance(given, Mapping):
         return {key: _from_wire(answer, asked.get(key)) for key, answer in given.items()}
     entries: dict[str, Any] = {}
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ResumeError(f"answers are a mapping by interrupt id, or AG-UI's resume entries; got {given!r:.80}")
     for entry in given:
         key = entry.get("interruptId") if isinstance(entry, Mapping) else None
-        if key is None:
+        if not isinstance(key, str):
             raise ResumeError(
                 f"an answer must be a mapping by interrupt id, or AG-UI's resume entries; got {entry!r:.80}"
             )
@@ -76,11 +78,13 @@ def _from_wire(answer: Any, asked: OpenInterrupt | None) -> Any:
         return answer
     if answer["status"] == "cancelled":
         return Cancelled()
+    if answer["status"] != "resolved":
+        return answer  # no status of AG-UI: refused with the other answers of a wrong type
     payload = answer.get("payload")
     if asked is None or asked.reason != APPROVAL:
         return Resolved(payload)
     if isinstance(payload, Mapping):
-        if not payload.get("approved"):
+        if payload.get("approved") is not True:
             return Rejected(str(payload.get("reason") or ""))
         return Approved(payload.get("editedArgs"))
     return Approved() if payload is True else Rejected()
@@ -101,6 +105,8 @@ def _typed(asked: OpenInterrupt, answer: Any, plan: Plan, tools: Mapping[str, To
     if not isinstance(answer, Resolved):
         raise TypeError(f"this question is answered with Resolved or Cancelled, not with {type(answer).__name__}")
     definition = plan.interrupts.get(asked.definition) if asked.definition is not None else None
+    if definition is None and asked.definition is not None:
+        raise ValueError(f"no middleware of this agent declares the interrupt {asked.definition!r} any more")
     if definition is None or definition.response is Any:
         return answer
     try:

@@ -68,6 +68,13 @@ class Buffer:
             finally:
                 self.putter = None
 
+    def take_back(self) -> None:
+        """Take the last event back, if it is in and nobody has read it: the run ends otherwise after all."""
+        if self.last and self.items:
+            self.items.pop()
+            self.seq -= 1
+        self.last = False
+
     async def last_taken(self) -> None:
         """Say that the last event is in, and wait until the reader has taken it."""
         self.last = True
@@ -148,6 +155,9 @@ class Log:
                 else:
                     loop.call_soon_threadsafe(_wake, waiter)
             self.waiters.clear()
+
+    def take_back(self) -> None:
+        """Do nothing: a run that its agent owns is over when its last event is in."""
 
     async def room(self) -> None:
         """Return at once."""

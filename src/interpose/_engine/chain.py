@@ -383,6 +383,10 @@ def _result(call: Call, layer: Layer, hook: str, value: Any) -> Any:
             f"{layer.name}.{hook} did not return its result: expected a {call.gives.__name__}, got nothing. "
             f"Write `return await call_next(...)`, or return what you made of its result."
         )
+    if isawaitable(value):
+        if value.__class__ is CoroutineType:
+            value.close()
+        raise HookError(f"{layer.name}.{hook} returned call_next(...) unawaited: write `return await call_next(...)`")
     if value.__class__ in call.steers[hook]:
         steer(call, layer, hook, value, "")
     return call.lift(layer, hook, value)

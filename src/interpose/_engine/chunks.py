@@ -16,9 +16,11 @@ from interpose.errors import HookError
 from interpose.events import (
     CustomEvent,
     Event,
+    ReasoningEndEvent,
     ReasoningMessageContentEvent,
     ReasoningMessageEndEvent,
     ReasoningMessageStartEvent,
+    ReasoningStartEvent,
     RunErrorEvent,
     RunFinishedEvent,
     RunStartedEvent,
@@ -29,6 +31,7 @@ from interpose.events import (
     TextMessageStartEvent,
     ToolCallArgsEvent,
     ToolCallEndEvent,
+    ToolCallResultEvent,
     ToolCallStartEvent,
 )
 from interpose.outcomes import DROP
@@ -264,7 +267,13 @@ def accept(hook: Hook, event: Event, said: Any) -> Sequence[Event]:
         return (event,)
     subject = subject_of(event) if kind in SCOPED else None
     for one in out:
-        if one is not event and one.__class__ in SCOPED and subject_of(one) != subject:
+        if one is event or one.__class__ is kind:
+            foreign = subject_of(one) != subject and kind in SCOPED
+        else:
+            foreign = one.__class__ in PLACED and not (
+                subject_of(one) == subject and one.__class__ in BEFORE_END.get(kind, ())
+            )
+        if foreign:
             raise HookError(_changed_id(hook, event, one))
     return out
 
@@ -292,4 +301,23 @@ STARTS = (TextMessageStartEvent, ReasoningMessageStartEvent)
 CONTENTS = (TextMessageContentEvent, ReasoningMessageContentEvent)
 ENDS = (TextMessageEndEvent, ReasoningMessageEndEvent)
 CALL_EVENTS = (ToolCallStartEvent, ToolCallArgsEvent, ToolCallEndEvent)
+BEFORE_END: dict[type, tuple[type, ...]] = {
+    TextMessageEndEvent: (TextMessageContentEvent,),
+    ReasoningMessageEndEvent: (ReasoningMessageContentEvent,),
+    ToolCallEndEvent: (ToolCallArgsEvent,),
+}
+"""What a hook may put before an end: what it had held back."""
+PLACED: frozenset[type[Event]] = frozenset(
+    (
+        *STARTS,
+        *CONTENTS,
+        *ENDS,
+        *CALL_EVENTS,
+        *WATCHED_ONLY,
+        ToolCallResultEvent,
+        ReasoningStartEvent,
+        ReasoningEndEvent,
+    )
+)
+"""Events that have their place in a run, so that no hook may send them in the place of others."""
 SCOPED: frozenset[type[Event]] = frozenset((*STARTS, *CONTENTS, *ENDS, *CALL_EVENTS))

@@ -28,9 +28,9 @@ async def claim(run: Run, paused: Any, answers: Any) -> None:
     checkpoint.check(run.plan.tools, versions)
     resolutions = checked(checkpoint.interrupts, answers, run.plan, run.plan.tools, run.agent.clock.now())
     store = run.agent.store
-    if isinstance(paused, str) and not await store.claim(paused, CLAIM_S):
-        raise ResumeError(f"run {paused!r} is being resumed, or was resumed already")
-    run.claimed = isinstance(paused, str)
+    if store is not None and not await store.claim(checkpoint.run_id, CLAIM_S):
+        raise ResumeError(f"run {checkpoint.run_id!r} is being resumed, or was resumed already")
+    run.claimed = store is not None
     run.resumed_from = checkpoint.run_id
     run.thread_id = checkpoint.thread_id
     run.named_thread = True

@@ -8,8 +8,15 @@ from types import TracebackType
 from interpose.clock import Clock, Timer
 
 
+class Expired(TimeoutError):
+    """A deadline has passed; a `TimeoutError` of the work itself is another."""
+
+
 class Deadline:
-    """Cancels what runs inside `with` after *seconds* and raises `TimeoutError` then; no limit where that is None."""
+    """Cancels what runs inside `with` after *seconds* and raises `Expired` then; no limit where that is None.
+
+    What the work gives after that, because it swallowed the cancellation, is thrown away.
+    """
 
     __slots__ = ("before", "clock", "fired", "seconds", "task", "timer")
 
@@ -47,5 +54,6 @@ class Deadline:
         self.timer.cancel()
         self.timer = None
         task, self.task = self.task, None
-        if self.fired and task is not None and task.uncancel() <= self.before and isinstance(error, CancelledError):
-            raise TimeoutError from error
+        mine = self.fired and task is not None and task.uncancel() <= self.before
+        if mine and (error is None or isinstance(error, CancelledError)):
+            raise Expired from error

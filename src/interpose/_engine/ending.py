@@ -5,23 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import CancelledError, current_task
-from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 from interpose._engine.claiming import settle_claim
-from interpose._engine.interrupts import question
 from interpose._engine.plan import Hook, call_hook, name_of
-from interpose._engine.provider_call import clean_pieces
-from interpose._engine.saving import checkpoint_of
+from interpose._engine.settling import NOT_RUN, answer_calls, commit, partial_message, result_of
 from interpose._engine.signals import LimitHit, Note, Rank, Signal
-from interpose._engine.step import tell_results
-from interpose.checkpoint import seal
 from interpose.errors import HookError, InterposeError, LimitExceeded, RunAborted
 from interpose.events import RunErrorEvent, RunFinishedEvent, RunStartedEvent, StepFinishedEvent
 from interpose.info import AbortInfo, ErrorInfo, FinishInfo
-from interpose.messages import AssistantMessage, ToolMessage, ToolResult
-from interpose.outcomes import End, Pause
-from interpose.request import ModelResponse, Usage
+from interpose.request import Usage
 from interpose.result import RunResult
 
 if TYPE_CHECKING:
@@ -32,8 +25,6 @@ TERMINAL_S = 30.0
 """How long terminal hooks, and then deferred work, may take."""
 FLUSH_S = 2.0
 """How long a guard may take to hand out what it holds after a failure."""
-NOT_RUN = "not executed: the run ended"
-CUT_OFF = "cut off while it ran: it may have taken effect, or in part"
 
 
 async def absorb_cancel() -> None:
@@ -48,175 +39,6 @@ async def absorb_cancel() -> None:
     except CancelledError:
         while task.cancelling():
             task.uncancel()
-
-
-async def settle_finished(run: Run, reason: str) -> RunResult:
-    """Return the result of a run that came to its end."""
-    result = result_of(run, reason)
-    if run.agent.store is not None:
-        await commit(run)
-    return result
-
-
-async def settle_gracefully(run: Run, note: Note) -> RunResult:
-    """Return the result of a run that was ended in good order, every call answered unless the run is paused on it."""
-    status: Any = "finished"
-    value = note.value
-    interrupts: tuple[Any, ...] = ()
-    await keep_answer(run, "limit" if note.rank is Rank.LIMIT else None)
-    if note.rank is Rank.PAUSE:
-        if run.passes:
-            waiting = {one.original.id for one in run.passes if one.asked is not None}
-            await answer_calls(run, tell=True, waiting=waiting)
-        status, reason, interrupts = "interrupted", "interrupt", pause(run, value)
-        await save(run, interrupts)
-    else:
-        await answer_calls(run, tell=True)
-        reason = "limit" if note.rank is Rank.LIMIT else value.finish_reason
-    if note.rank is Rank.LIMIT:
-        run.limit_hit = value
-    if isinstance(value, End) and value.text is not None:
-        await say_last(run, value.text)
-    await close_step(run)
-    result = result_of(run, reason, status, interrupts)
-    if status == "finished":
-        await commit(run)
-    return result
-
-
-def pause(run: Run, value: Pause) -> tuple[Any, ...]:
-    """Return what the paused run waits on."""
-    if not run.asked:
-        run.asked = (question(run, value.reason, value.value),)
-    return tuple(run.asked)
-
-
-async def save(run: Run, interrupts: tuple[Any, ...]) -> None:
-    """Save the paused run: in the store, if there is one, and sealed in its result."""
-    checkpoint = checkpoint_of(run, interrupts)
-    run.checkpoint = seal(checkpoint, run.agent.checkpoint_key)
-    store = run.agent.store
-    if store is not None:
-        await store.put(checkpoint)
-
-
-async def keep_answer(run: Run, cut: str | None) -> None:
-    """Keep the model's answer of a step that was left before it was settled; of one that was *cut*, the text said."""
-    call = run.model_call
-    if run.settling is not None or call is None:
-        return
-    narrator = call.narrator
-    if narrator is not None:
-        await narrator.finish()
-    run.pipe.release()
-    if call.response is not None:
-        run.settle_response(call.reached, call.response, call.usage)  # type: ignore[arg-type]  # answered, so reached
-        if not call.response.tool_calls:
-            run.finish_step(())
-    elif cut is not None and (text := partial_message(run)) is not None:
-        response = ModelResponse(text, cut, call.usage, *reversed(run.names))
-        run.settle_response(call.reached, response, call.usage)  # type: ignore[arg-type]  # it spoke, so reached
-        run.finish_step(())
-
-
-def partial_message(run: Run) -> AssistantMessage | None:
-    """Return what was said of an answer that was cut, without its calls; None where nothing was."""
-    assembly = run.partial_assembly
-    if assembly is None:
-        return None
-    clean_pieces(assembly)
-    message = assembly.message()
-    if not message.text and not message.reasoning:
-        return None
-    return message.replace(tool_calls=()) if message.tool_calls else message
-
-
-async def answer_calls(run: Run, why: str = NOT_RUN, *, tell: bool, waiting: Container[str] = ()) -> None:
-    """Answer the calls that are open: with what they came to, or with an error result that says *why*."""
-    open_calls = run.history.open
-    if not open_calls:
-        return
-    finished = {one.original.id: one.result for one in run.passes if one.result is not None}
-    began = {one.original.id for one in run.passes if one.began}
-    results: list[ToolResult] = []
-    messages: list[ToolMessage] = []
-    calls = [call for message in run.history.messages[-1:] for call in message.tool_calls]
-    for call in calls or ():
-        if call.id in open_calls and call.id not in waiting:
-            result = finished.get(call.id) or call.refuse(CUT_OFF if call.id in began else why)
-            results.append(result)
-            messages.append(result.message(call.name))
-    run.history.extend(messages)
-    if tell and run.pipe.active:
-        await tell_results(run, tuple(messages))
-    if not waiting:
-        run.finish_step(tuple(results))
-
-
-async def say_last(run: Run, text: str) -> None:
-    """Make *text* the last assistant message of the run, and tell it."""
-    message = AssistantMessage(text)
-    if run.pipe.active:
-        from interpose._engine.narrator import Narrator
-
-        narrator = Narrator(run.pipe, message.id, run.history.call_ids)
-        run.pipe.narrator = narrator
-        message = await narrator.narrate(message)
-    run.history.extend((message,))
-    run.end_text = message.text
-
-
-async def tidy(run: Run) -> None:
-    """Close what a failure left open, where a `wrap_run` layer made a result of it all the same."""
-    await keep_answer(run, "error")
-    await answer_calls(run, tell=True)
-    await close_step(run)
-    await commit(run)
-
-
-async def close_step(run: Run) -> None:
-    """Close the step that is open."""
-    if run.open_step is not None:
-        await run.pipe.send(StepFinishedEvent(run.open_step))
-    if run.record is not None and len(run.record.stack) > 1:
-        await run.record.pop(run.record.stack[1])
-
-
-def result_of(run: Run, reason: str, status: Any = "finished", interrupts: tuple[Any, ...] = ()) -> RunResult:
-    """Return the result of what was done."""
-    messages = run.history.messages
-    if run.end_text is not None:
-        text = run.end_text
-    elif run.output_text is not None:
-        text = run.output_text
-    else:
-        text = run.steps[-1].response.message.text if run.steps else ""
-        if run.settling is not None:
-            text = run.settling[1].message.text
-    return RunResult(
-        text=text,
-        output=run.output,
-        messages=messages,
-        new_messages=messages[run.input_end :],
-        steps=tuple(run.steps),
-        usage=run.usage,
-        finish_reason=reason,
-        status=status,
-        interrupts=interrupts,
-        run_id=run.run_id,
-        thread_id=run.thread_id,
-        checkpoint=run.checkpoint,
-    )
-
-
-async def commit(run: Run) -> None:
-    """Append what is new to the stored thread, if there is a store."""
-    store = run.agent.store
-    if store is not None and not run.committed:
-        run.committed = True
-        new = run.history.messages[run.thread_base :]
-        if new:
-            await store.commit(run.thread_id, run.run_id, new)
 
 
 async def end(run: Run, result: RunResult | None, failure: BaseException | None) -> None:
@@ -309,6 +131,8 @@ async def close_failed(run: Run, kind: str, error: BaseException | None) -> None
     """Attach what was done to *error*, store it, and close the stream with `RUN_ERROR`."""
     pipe = run.pipe
     narrator = pipe.narrator
+    if run.buffer is not None:
+        run.buffer.take_back()
     if narrator is not None:
         if pipe.held is not None:
             narrator.forget()

@@ -11,6 +11,7 @@ from interpose.errors import HookError
 from interpose.interrupts import Cancelled, InterruptRequest, OpenInterrupt, Rejected
 from interpose.messages import ToolCall, ToolResult
 from interpose.outcomes import Pause
+from interpose.text import to_jsonable
 
 if TYPE_CHECKING:
     from interpose._engine.run import Run
@@ -86,7 +87,7 @@ def declined(run: Run, call: ToolCall) -> ToolResult | None:
 
 async def approved(run: Run, one: ToolPass, tool: Tool, call: ToolCall) -> bool:
     """Whether *call* may run now; where a person is to be asked first, the question is put on *one*."""
-    if run.resumption is not None and run.resumption.approves(call):
+    if run.resumption is not None and run.resumption.approves(call, tool):
         one.granted = True
         return True
     wanted: Any = tool.approval
@@ -96,6 +97,6 @@ async def approved(run: Run, one: ToolPass, tool: Tool, call: ToolCall) -> bool:
             wanted = await wanted
     if not wanted:
         return True
-    one.asked = question(run, APPROVAL, None, call, f"Run {call.name}?")
+    one.asked = question(run, APPROVAL, None, call.replace(args=to_jsonable(call.args)), f"Run {call.name}?")
     one.noted = Note(Rank.PAUSE, Pause(APPROVAL))
     return False

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from interpose._engine.chain import Call, Layer, Next, check_entry, compose
 from interpose._engine.config import configure_run
-from interpose._engine.ending import absorb_cancel, end, settle_finished, settle_gracefully, tidy
+from interpose._engine.ending import absorb_cancel, end
 from interpose._engine.output import finish_output
 from interpose._engine.plan import Hook, call_hook, name_of
 from interpose._engine.record import Record
 from interpose._engine.resuming import go_on, resolve, restore
+from interpose._engine.settling import settle_finished, settle_gracefully, tidy
 from interpose._engine.signals import Note, Rank, Signal
 from interpose._engine.steering import steer, wrong
 from interpose._engine.step import answer_open_calls, step, tell_results
@@ -33,8 +34,8 @@ async def live(run: Run) -> None:
     """Live through *run*, whatever happens; its callers wait for `Run.finished`."""
     result: RunResult | None = None
     failure: BaseException | None = None
-    run.began, run.alive = run.clock.monotonic(), True
     try:
+        run.began, run.alive = run.clock.monotonic(), True
         if run.noted is not None:
             raise Signal(run.noted)
         result = await work(run)
@@ -76,7 +77,9 @@ async def work(run: Run) -> RunResult:
     if run.resumption is not None:
         restore(run, stored)
     else:
-        added = put_input(run, stored)
+        waiting = await store.paused(run.thread_id) if store is not None and run.named_thread else ()
+        run.superseded = [one.run_id for one in waiting]
+        added = put_input(run, stored, [message for one in waiting for message in one.messages])
     if plan.on_config:
         await configure_run(run)
     if run.resumption is not None:
@@ -210,14 +213,20 @@ def check_provided(run: Run) -> None:
                 )
 
 
-def put_input(run: Run, stored: tuple[Any, ...]) -> Any:
-    """Put the stored thread and what was handed in into the history; return the results that mending added."""
+def put_input(run: Run, stored: tuple[Any, ...], waiting: list[Any]) -> Any:
+    """Put the stored thread and what was handed in into the history; return the results that mending added.
+
+    *waiting* are the messages of runs of the thread that are paused: a new prompt settles them.
+    """
     given = as_messages(run.given)
     history = run.history
     if stored:
         history.said = {message.id for message in stored}
         given = tuple([message for message in given if message.id not in history.said])
         history.extend(stored)
+    if waiting:
+        history.said = {*history.said, *[message.id for message in waiting]}
+        history.extend(waiting)
     run.thread_base = len(stored)
     run.input_size = len(given)
     if given:

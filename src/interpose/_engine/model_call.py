@@ -97,7 +97,7 @@ class ModelCall(Call):
         self.answered = True
         self.reached, self.response = value, result
         self.own_ids = {call.id for call in result.tool_calls}
-        if self.narrator is not None:
+        if self.narrator is not None and not self.run.plan.holds_stream:
             self.narrator.told = result.message
             self.narrator.fresh = False
 

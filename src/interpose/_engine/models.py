@@ -17,6 +17,8 @@ def as_model(given: Any) -> Model:
     """
     if isinstance(given, str):
         return resolve(given)
+    if isinstance(given, type):
+        raise ConfigurationError(f"model is the class {given.__name__}: write an instance, with parentheses")
     if not callable(getattr(given, "stream", None)) and not callable(getattr(given, "generate", None)):
         raise ConfigurationError(
             f"model must be a Model or 'provider:model', got {given!r}; a Model has provider, name and stream(request)"

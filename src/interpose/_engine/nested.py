@@ -48,7 +48,8 @@ async def run_nested(agent: Agent[Any], ctx: ToolContext[Any], prompt: str) -> A
 
 def _value(result: RunResult) -> Any:
     if result.finish_reason == "limit":
-        return _failed(f"ended by a limit of its own. It had said: {result.text}")
+        said = f"It had said: {result.text}" if result.text else "It had said nothing yet."
+        return _failed(f"ended by a limit of its own. {said}")
     return result.output if result.output is not None else result.text
 
 

@@ -1,7 +1,10 @@
-"""What a step offers to the model, as its calls look it up."""
+"""What a step offers to the model, as its calls look it up, and the calls as hooks may handle them."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from interpose.messages import ToolCall
 from interpose.tools import Tool
 
 
@@ -14,3 +17,16 @@ class Offered:
         self.tools = tools
         self.by_name = {tool.name: tool for tool in tools}
         self.alone = any([tool.alone for tool in tools])
+
+
+def own_copy(call: ToolCall) -> ToolCall:
+    """Return *call* with arguments of its own: what a hook does to them in place must not reach the history."""
+    return call.replace(args=_copied(dict(call.args)), raw=call.raw, error=call.error)
+
+
+def _copied(value: Any) -> Any:
+    if value.__class__ is dict:
+        return {key: _copied(item) for key, item in value.items()}
+    if value.__class__ is list:
+        return [_copied(item) for item in value]
+    return value

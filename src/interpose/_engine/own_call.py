@@ -9,7 +9,7 @@ from interpose._engine.legality import problem
 from interpose._engine.model_call import charge
 from interpose._engine.provider_call import provide
 from interpose._engine.signals import Signal
-from interpose.errors import HistoryError
+from interpose.errors import HistoryError, InterposeError
 from interpose.inputs import as_messages
 from interpose.request import ModelRequest, ModelResponse, ModelSettings, Usage
 
@@ -21,6 +21,8 @@ async def generate(
     run: Run, given: Any, model: Any, instructions: str | None, settings: ModelSettings | None, call_class: str
 ) -> ModelResponse:
     """Make a model call of a middleware's own: counted and recorded, never shown, passed through no layer."""
+    if run.done:
+        raise InterposeError("ctx.generate was called after the end of its run")
     if isinstance(given, ModelRequest):
         request = given.replace(call_class=call_class)
     else:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from interpose._engine.dead_air import heard, listening, silent_response
-from interpose._engine.deadline import Deadline
+from interpose._engine.deadline import Deadline, Expired
 from interpose._engine.free_ids import with_free_ids
 from interpose._engine.narrator import Narrator
 from interpose._engine.signals import Signal
@@ -54,9 +54,7 @@ async def provide(
         if run.limits.dead_air_s is not None:
             return await _answer_or_silence(run, request, model, call, told)
         return await _answer(run, request, model, call, told)
-    except TimeoutError as error:
-        if seconds is None or not isinstance(error.__cause__, CancelledError):
-            raise
+    except Expired as error:
         message = f"the model did not answer within model_timeout_s={seconds}"
         raise ModelTimeout(message, provider=request.provider, model=request.model) from error
     except CancelledError as error:
@@ -77,8 +75,8 @@ async def _answer_or_silence(
         try:
             with deadline:
                 return await _answer(run, request, model, call, told, deadline)
-        except TimeoutError as error:
-            if not deadline.fired or not isinstance(error.__cause__, CancelledError):
+        except Expired:
+            if not deadline.fired:
                 raise
         assembly = run.heard
         if assembly.has_content() or attempt:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from interpose._engine.interrupts import APPROVAL
 from interpose._engine.plan import call_hook, name_of
@@ -19,6 +21,7 @@ from interpose.text import canonical_json
 if TYPE_CHECKING:
     from interpose._engine.run import Run
     from interpose._engine.tool_phase import ToolPass
+    from interpose.tools import Tool
 
 VOTES = ("continue", "cancel", "stop")
 """What `on_interrupt_resolution` may say, the strictest last."""
@@ -34,6 +37,7 @@ class Resumption:
     def __init__(self, checkpoint: Checkpoint, answers: tuple[Resolution, ...]) -> None:
         self.checkpoint = checkpoint
         self.answers = answers
+        self.all_answers: Sequence[Resolution] = answers
         self.results: dict[str, ToolResult] = {key: saved.result() for key, saved in checkpoint.answered.items()}
         self.refusal: str | None = None
 
@@ -63,15 +67,15 @@ class Resumption:
             one.result = result
         return rest
 
-    def approves(self, call: ToolCall) -> bool:
-        """Whether a person has approved this very call: its id, its tool and its arguments."""
-        for one in self.answers:
+    def approves(self, call: ToolCall, tool: Tool) -> bool:
+        """Whether a person has approved this very call of *tool*: its id, its tool and its typed arguments."""
+        for one in self.all_answers:
             asked = one.interrupt.tool_call
             if asked is None or asked.id != call.id or one.interrupt.reason != APPROVAL:
                 continue
             if not isinstance(one.answer, Approved) or asked.name != call.name:
                 continue
-            args = asked.args if one.answer.edited_args is None else one.answer.edited_args
+            args = asked.args if one.answer.edited_args is None else tool.validate(one.answer.edited_args)
             if canonical_json(args) == canonical_json(call.args):
                 return True
         return False
@@ -82,14 +86,19 @@ def restore(run: Run, stored: tuple[Message, ...]) -> None:
     resumption = run.resumption
     assert resumption is not None
     checkpoint = resumption.checkpoint
-    run.answers = resumption.answers
+    earlier = [
+        Resolution(one, checkpoint.answers[one.id].answer())
+        for one in checkpoint.resolved
+        if one.id in checkpoint.answers
+    ]
+    run.answers = resumption.all_answers = (*earlier, *resumption.answers)
     run.number = checkpoint.number
     run.passed = checkpoint.passed
     messages = _messages(run, checkpoint)
     base = stored[: checkpoint.base]
     run.thread_base = len(base)
     run.history.extend((*base, *messages))
-    run.input_end = len(base) + _input_of(messages)
+    run.input_end = len(base) + checkpoint.handed_in
     run.input_size = 1
     run.restored = len(run.history.messages)
     again = checkpoint.phase in BEFORE_ANSWER
@@ -101,7 +110,7 @@ def restore(run: Run, stored: tuple[Message, ...]) -> None:
     for one in run.plan.middleware:
         saved = checkpoint.private.get(saved_name(run, one)) if one.saved else None
         if saved is not None:
-            run.private[id(one)] = saved.data
+            run.private[id(one)] = _state_of(one, saved.data)
 
 
 def _restore_counts(run: Run, checkpoint: Checkpoint) -> None:
@@ -112,14 +121,10 @@ def _restore_counts(run: Run, checkpoint: Checkpoint) -> None:
         meter.tokens, meter.cost = counts.tokens, counts.cost
 
 
-def _input_of(messages: Iterable[Message]) -> int:
-    """Return how many of a run's messages were handed in: those before its first answer."""
-    count = 0
-    for message in messages:
-        if isinstance(message, AssistantMessage):
-            break
-        count += 1
-    return count
+def _state_of(middleware: Any, data: Any) -> Any:
+    """Return saved private state as what the middleware's `run_state` makes, where that is a type."""
+    kind = type(middleware).run_state
+    return msgspec.convert(data, kind, strict=False) if isinstance(kind, type) else data
 
 
 def _messages(run: Run, checkpoint: Checkpoint) -> tuple[Message, ...]:
@@ -163,7 +168,7 @@ async def resolve(run: Run) -> str:
         HookError: a hook said something else than a vote.
     """
     vote = 0
-    resolutions = Resolutions(run.answers)  # type: ignore[arg-type]  # a tuple of them
+    resolutions = Resolutions(run.resumption.answers if run.resumption is not None else ())
     for hook in run.plan.hooks["on_interrupt_resolution"]:
         said = await call_hook(hook, run.ctx, resolutions)
         if run.noted is not None:

@@ -22,7 +22,7 @@ from interpose._engine.plan import Hook
 from interpose._engine.signals import LimitHit, Note, Rank, Signal
 from interpose._engine.state import NO_USAGE, RunState
 from interpose.context import RunContext
-from interpose.errors import HookError, RunAborted
+from interpose.errors import HookError, InterposeError, RunAborted
 from interpose.ids import message_id
 from interpose.messages import ToolResult
 from interpose.models.base import Model, has_own_generate
@@ -115,6 +115,8 @@ class Run(RunState):
     def _cancel(self) -> None:
         if self.closing or self.done or not self.alive:
             return
+        if self.buffer is not None:
+            self.buffer.take_back()
         for task in self.tool_tasks:
             task.cancel()
         self.task.cancel()
@@ -146,6 +148,8 @@ class Run(RunState):
 
     async def over(self) -> None:
         """Wait until the run is over; a cancellation of the caller cancels the run and is raised after it has ended."""
+        if not self.done and self.is_inside():
+            raise InterposeError("a run cannot wait for its own end: do not await it from one of its hooks or tools")
         cancelled: CancelledError | None = None
         while not self.done:
             waiter = self.loop.create_future()
@@ -153,12 +157,17 @@ class Run(RunState):
             try:
                 await waiter
             except CancelledError as error:
-                cancelled = error
-                if not self.done:
+                first, cancelled = cancelled is None, error
+                if not self.done and first:  # a second one must not cut the closing
                     self.task.add_done_callback(self._task_done)
                     self.on_caller_cancelled()
         if cancelled is not None:
             raise cancelled
+
+    def is_inside(self) -> bool:
+        """Whether the current task is the run's own, or one of its tools'."""
+        task = asyncio.current_task()
+        return task is self.task or task in self.tool_tasks
 
     def on_caller_cancelled(self) -> None:
         """Cancel the run, whose caller was cancelled; a nested run goes the way of its parent."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from interpose._engine.resuming import saved_name
 from interpose.checkpoint import Checkpoint, tool_hash
-from interpose.saved import Counts, Kept, Private, SavedResult, SavedStep
+from interpose.saved import Counts, Kept, Private, SavedAnswer, SavedResult, SavedStep
 from interpose.text import to_jsonable
 
 if TYPE_CHECKING:
@@ -15,13 +15,18 @@ if TYPE_CHECKING:
     from interpose.request import ModelResponse, Usage
 
 
+BOUNDARIES = ("before_model", "after_model", "before_tools", "after_tools")
+"""The boundaries of a step, in order."""
+
+
 def checkpoint_of(run: Run, interrupts: tuple[OpenInterrupt, ...]) -> Checkpoint:
     """Return what is needed to go on with *run*, which pauses on *interrupts*."""
     asked = [one.asked for one in run.passes if one.asked is not None]
     phase = run.phase
     if asked:
         phase = "input" if run.settling is None else "before_tools"
-    phases = {*run.passed, run.phase} if not asked else {*run.passed, "after_model", "before_tools"}
+    reached = BOUNDARIES.index(run.phase) + 1 if run.phase in BOUNDARIES else 0
+    phases = {*run.passed, *BOUNDARIES[:reached]}
     meter = run.meter
     counts = None
     if not meter.plain:
@@ -42,6 +47,7 @@ def checkpoint_of(run: Run, interrupts: tuple[OpenInterrupt, ...]) -> Checkpoint
         resumed_from=run.resumed_from,
         agent=run.agent.name,
         base=run.thread_base,
+        handed_in=run.input_end - run.thread_base,
         status="paused",
         number=run.number,
         phase=phase,
@@ -51,6 +57,8 @@ def checkpoint_of(run: Run, interrupts: tuple[OpenInterrupt, ...]) -> Checkpoint
         passed=tuple(sorted(phases)),
         kept=tuple(_kept(run)),
         interrupts=interrupts,
+        resolved=tuple([one.interrupt for one in run.answers]),
+        answers={one.interrupt.id: SavedAnswer.of(one.answer, run.clock.now()) for one in run.answers},
         state=to_jsonable(run._state) if run._state else None,
         private=_private(run),
         usage=run.usage,

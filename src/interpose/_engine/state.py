@@ -118,6 +118,7 @@ class RunState:
         "started",
         "step_node",
         "steps",
+        "superseded",
         "task",
         "thread_base",
         "thread_id",
@@ -216,6 +217,7 @@ class RunState:
     passed: Sequence[str]
     resumption: Resumption | None
     settled: Mapping[str, ToolMessage]
+    superseded: Sequence[str]
     vote: str
     _state: dict[str, Any] | None
     _thread_state: dict[str, Any] | None
@@ -315,6 +317,7 @@ class RunState:
         self.passed = ()
         self.resumption = None
         self.settled = {}
+        self.superseded = ()
         self.vote = "continue"
         self._state = None
         self._thread_state = None

@@ -56,10 +56,8 @@ async def read_text(  # noqa: C901  # one loop on purpose: a call in it would co
                     if said is DROP:
                         events = []
                         break
-                    if isawaitable(said):
-                        said = await said
-                        if said is None:
-                            continue
+                    if isawaitable(said) and (said := await said) is None:
+                        continue
                     if said.__class__ is TextMessageContentEvent and said.message_id == message.id:
                         event = said
                         continue

@@ -14,7 +14,7 @@ from interpose._engine.chain import Call, Layer, Next, check_entry, compose
 from interpose._engine.deadline import Deadline
 from interpose._engine.failures import first_failure, outranks, pause_instead, worst
 from interpose._engine.interrupts import approved, declined, question
-from interpose._engine.offered import Offered
+from interpose._engine.offered import Offered, own_copy
 from interpose._engine.signals import LimitHit, Note, Rank, Signal
 from interpose._engine.steering import wrong
 from interpose.context import ToolContext
@@ -46,7 +46,7 @@ STEERS: dict[str, tuple[type, ...]] = {
     "before_tool": (Skip, Pause, End, Abort),
     "after_tool": (End, Abort),
 }
-GRACE_S = 5.0
+GRACE_S = 2.0
 """How long a cancelled tool may take to clean up before the run goes on without it."""
 
 
@@ -127,19 +127,6 @@ class ToolPass(Call):
 _OTHER_SEAMS = frozenset(("ModelRequest", "ModelResponse", "Retry", "Drop", "RunConfig"))
 
 
-def own_copy(call: ToolCall) -> ToolCall:
-    """Return *call* with arguments of its own: what a hook does to them in place must not reach the history."""
-    return call.replace(args=_copied(dict(call.args)), raw=call.raw, error=call.error)
-
-
-def _copied(value: Any) -> Any:
-    if value.__class__ is dict:
-        return {key: _copied(item) for key, item in value.items()}
-    if value.__class__ is list:
-        return [_copied(item) for item in value]
-    return value
-
-
 class ToolPhase:
     """The calls of one step and how far they are."""
 
@@ -148,6 +135,8 @@ class ToolPhase:
     def __init__(self, run: Run, offered: Offered, refusal: str | None, *, asks: bool = False) -> None:
         self.run = run
         self.asks = asks
+        self.left = 0
+        self.failed = False
         self.tools = offered.by_name
         self.refusal = refusal
         self.gates: Sequence[Any] = ()
@@ -164,14 +153,15 @@ class ToolPhase:
         failure: BaseException | None = None
         if run.plan.tool_layers:
             calls = tuple([own_copy(call) for call in calls])
-        passes = run.passes = [ToolPass(self, call) for call in calls]
+        passes = [ToolPass(self, calls[0])] if len(calls) == 1 else [ToolPass(self, call) for call in calls]
+        run.passes = passes
         todo = passes if run.resumption is None else run.resumption.unsettled(passes)
-        tasks = run.tool_tasks = [run.create_task(self._run(one)) for one in todo]
+        tasks = (
+            [run.create_task(self._run(todo[0]))] if len(todo) == 1 else [run.create_task(self._run(p)) for p in todo]
+        )
+        run.tool_tasks = tasks
         try:
-            if len(tasks) == 1:
-                await tasks[0]
-            elif tasks:
-                failure = await self._pump(tasks)
+            failure = await self._pump(tasks)
         except BaseException as error:
             failure = error
         run.pump = None
@@ -202,9 +192,12 @@ class ToolPhase:
         return None
 
     async def _pump(self, tasks: list[asyncio.Task[None]]) -> BaseException | None:
-        """Send what the tools emit until all have ended, or one has failed; return that failure."""
+        """Send what the tools emit until all have ended, or one has failed; return that failure.
+
+        It waits for a future and not for the tasks: a tool that ignores a cancellation must not keep the run.
+        """
         run = self.run
-        self.left, self.failed = len(tasks), False
+        self.left = len(tasks)
         for task in tasks:
             task.add_done_callback(self._done)
         while self.left:
@@ -214,13 +207,14 @@ class ToolPhase:
             if self.left and not run.pipe.emitted:
                 await run.pump
             if self.failed:
-                return first_failure(tasks)
-        return None
+                break
+        return first_failure(tasks)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self.left -= 1
+        """Count the end of a task, also of one that was cancelled before its first step."""
         if task.cancelled() or task.exception() is not None:
             self.failed = True
+        self.left = max(self.left - 1, 0)
         if self.failed or self.left == 0:
             self.run.wake_pump()
 
@@ -268,6 +262,9 @@ class ToolPhase:
             if one.node is not None:
                 await run.record.close_tool(one.node, one.ran, one.result, failure)  # type: ignore[union-attr]  # there
             failure = None  # its traceback holds this very frame
+            if self.left == 1:  # the last one wakes the run itself, a turn of the loop before its callback would
+                self.left = 0
+                run.wake_pump()
 
 
 def _gates(alone: bool, concurrency: int | None) -> list[Any]:
