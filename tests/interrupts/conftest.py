@@ -1,0 +1,20 @@
+"""Every claim here is held against both ways of calling; no test waits long."""
+
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(params=["run", "stream"])
+def how(request: pytest.FixtureRequest) -> str:
+    """The way in which a run, and what goes on from it, is called."""
+    way: str = request.param
+    return way
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(10))
