@@ -153,3 +153,20 @@ def test_run_sync_is_for_scripts() -> None:
 async def test_run_sync_inside_a_loop_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="await"):
         Agent(ScriptedModel("x"), post_model_hooks=()).run_sync("Go")
+
+
+async def test_a_tool_of_a_runs_own_middleware_is_offered_in_that_run_alone() -> None:
+    async def extra(n: int) -> str:
+        """Extra."""
+        return f"extra {n}"
+
+    class Brings(Middleware):
+        tools = (extra,)
+
+    one = Agent(
+        ScriptedModel(calls(("extra", {"n": 1})), text("a"), calls(("extra", {"n": 2})), text("b")), post_model_hooks=()
+    )
+    first = await one.run("x", middleware=[Brings()])
+    second = await one.run("x")
+    assert first.messages[2].text == "extra 1"
+    assert "no tool 'extra'" in second.messages[2].text

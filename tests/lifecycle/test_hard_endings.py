@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from interpose import Agent, ConfigurationError, End, HookError, InterposeError, Limits, Middleware, RunResult, tool
+from interpose import (
+    Agent,
+    ConfigurationError,
+    End,
+    Event,
+    HookError,
+    InterposeError,
+    Limits,
+    Middleware,
+    RunResult,
+    tool,
+)
 from interpose.stores import MemoryStore
 from interpose.testing import ScriptedModel, assert_events_valid, calls, collect, event_types, fail, text
 
@@ -123,7 +134,7 @@ async def test_a_run_that_waits_for_its_own_end_is_refused_and_a_close_from_with
 async def test_a_stream_that_is_aborted_before_its_end_was_read_ends_once() -> None:
     agent = Agent(ScriptedModel("a"))
     async with agent.stream("x") as run:
-        events = [await anext(run)]
+        events: list[Event] = [await anext(run)]
         await asyncio.sleep(0.02)
         run.abort("late")
         events += await collect(run)
@@ -172,7 +183,7 @@ async def test_an_abort_does_not_wait_for_ever_for_a_tool_that_ignores_it() -> N
 
 
 async def test_an_event_of_another_place_in_a_content_is_refused() -> None:
-    from interpose import Event, RunErrorEvent, TextMessageContentEvent
+    from interpose import RunErrorEvent, TextMessageContentEvent
 
     class Forges(Middleware):
         def on_chunk(self, ctx: Any, event: Event) -> Any:

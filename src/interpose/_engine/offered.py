@@ -21,7 +21,8 @@ class Offered:
 
 def own_copy(call: ToolCall) -> ToolCall:
     """Return *call* with arguments of its own: what a hook does to them in place must not reach the history."""
-    return call.replace(args=_copied(dict(call.args)), raw=call.raw, error=call.error)
+    args = {key: _copied(value) for key, value in call.args.items()}
+    return ToolCall(call.id, call.name, args, call.raw, call.error, call.idempotency_key, call.edited_by)
 
 
 def _copied(value: Any) -> Any:

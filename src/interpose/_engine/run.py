@@ -68,7 +68,8 @@ class Run(RunState):
         self.ctx = RunContext(self)
         self.history = History()
         self.meter = meter_of(self)
-        self.config = self.agent._config
+        config = self.agent._config
+        self.config = config if self.plan is self.agent._plan else config.replace(tools=self.plan.tools)
         self.own_model = True
         self.pipe = Pipe(self) if self.plan.on_chunk or self.buffer is not None else IDLE
         self.announces_output = self.agent._native_output

@@ -161,7 +161,13 @@ class ToolPhase:
         )
         run.tool_tasks = tasks
         try:
-            failure = await self._pump(tasks)
+            if len(tasks) == 1 and not run.pipe.active:
+                self.left = 1
+                run.pump = run.loop.create_future()
+                await run.pump
+                failure = first_failure(tasks)
+            else:
+                failure = await self._pump(tasks)
         except BaseException as error:
             failure = error
         run.pump = None
@@ -198,8 +204,9 @@ class ToolPhase:
         """
         run = self.run
         self.left = len(tasks)
-        for task in tasks:
-            task.add_done_callback(self._done)
+        if self.left > 1:  # a sole one tells its end itself; only the run cancels it, which then waits for it
+            for task in tasks:
+                task.add_done_callback(self._done)
         while self.left:
             if run.pipe.emitted:
                 await run.pipe.flush()

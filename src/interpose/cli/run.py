@@ -1,8 +1,11 @@
 """`interpose run`: prompts in, answers out, each prompt a run of its own."""
 
 import asyncio
+import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 from interpose.agent import Agent
@@ -11,6 +14,9 @@ from interpose.cli.summary import Summary
 from interpose.events import Event
 from interpose.messages import Message
 from interpose.result import RunResult
+
+STOPPING_S = 1.0
+"""After how long it is said that something still runs after Ctrl-C."""
 
 
 async def show_run(
@@ -62,4 +68,33 @@ def run_prompts(agent: Agent[Any], prompts: Sequence[str], screen: Screen, *, as
                         screen.line(f"> {prompt}", "bold")
                     await show_run(agent, prompt, screen, summary=Summary())
 
-    asyncio.run(all_runs())
+    run_until_interrupted(all_runs(), screen)
+
+
+def run_until_interrupted(work: Coroutine[Any, Any, None], screen: Screen) -> None:
+    """Run *work* in a loop of its own: Ctrl-C ends it in good order, a second one leaves the process at once.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted.
+    """
+
+    async def main() -> None:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        presses = 0
+
+        def interrupt() -> None:
+            nonlocal presses
+            presses += 1
+            if presses > 1 or task is None:
+                os._exit(130)
+            task.cancel()
+            loop.call_later(STOPPING_S, screen.line, "stopping: a tool is still running; Ctrl-C again leaves it", NOTE)
+
+        with suppress(NotImplementedError, RuntimeError, ValueError):  # no signals here: the loop's own way has to do
+            loop.add_signal_handler(signal.SIGINT, interrupt)
+        await work
+
+    try:
+        asyncio.run(main())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
