@@ -159,7 +159,7 @@ class Run(RunState):
                 await waiter
             except CancelledError as error:
                 first, cancelled = cancelled is None, error
-                if not self.done and first:  # a second one must not cut the closing
+                if first:  # a second one must not cut the closing
                     self.task.add_done_callback(self._task_done)
                     self.on_caller_cancelled()
         if cancelled is not None:
