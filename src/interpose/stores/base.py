@@ -42,14 +42,17 @@ class Store(Protocol):
         *,
         expected: int | None = None,
         checkpoint: Checkpoint | None = None,
+        replaces: str | None = None,
     ) -> None:
         """Append the messages of a run to its thread, and end the run's checkpoint; the same run twice changes nothing.
 
         *expected* is how many messages the thread had when the run loaded it. *checkpoint*, a whole one, takes the
-        place of the run's parts, for a run that may still be gone on with; without it they are dropped.
+        place of the run's parts, for a run that may still be gone on with; without it they are dropped. *replaces* is a
+        run that this one has settled without a checkpoint of its own: it is dropped in the same act.
 
         Raises:
             ThreadConflict: the thread has more messages, or fewer, than *expected*.
+            ResumeError: the run in *replaces* is not there (any more).
         """
         ...
 

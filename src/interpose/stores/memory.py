@@ -65,6 +65,7 @@ class MemoryStore:
         *,
         expected: int | None = None,
         checkpoint: Checkpoint | None = None,
+        replaces: str | None = None,
     ) -> None:
         """Append the messages of a run; the same run twice changes nothing."""
         texts, ids = [to_json(message) for message in messages], [message.id for message in messages]
@@ -74,6 +75,8 @@ class MemoryStore:
                 return
             if expected is not None and expected != len(thread.messages):
                 raise refusals.conflict(thread_id, expected, len(thread.messages))
+            if replaces is not None and self._runs.pop(replaces, None) is None:
+                raise refusals.used_up(replaces)
             self._threads[thread_id] = thread
             thread.runs.add(run_id)
             thread.messages += texts

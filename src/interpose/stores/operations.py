@@ -29,15 +29,15 @@ class Operation:
     writes: bool = True
     is_short: bool = False
     """Whether it is done in microseconds, however much is stored."""
-    is_one_statement: bool = False
-    """Whether it writes with one statement, so that no transaction need be made for it."""
+    is_one: bool = False
+    """Whether one statement does it, so that no transaction need be made for it."""
 
 
 ALL = 1 << 62
 """A limit that is none; databases differ in how they say so."""
 
 LENGTH = "SELECT length FROM interpose_threads WHERE thread_id = ?"
-MESSAGES = "SELECT data FROM interpose_messages WHERE thread_id = ? AND place >= ? ORDER BY place LIMIT ?"
+MESSAGES = "{messages}"
 ADD_THREAD = "INSERT INTO interpose_threads (thread_id, length) VALUES (?, 0) ON CONFLICT DO NOTHING"
 GROW = "UPDATE interpose_threads SET length = length + ? WHERE thread_id = ? RETURNING length"
 ADD_COMMIT = "INSERT INTO interpose_commits VALUES (?, ?) ON CONFLICT DO NOTHING"
@@ -74,12 +74,12 @@ KEY = "SELECT value FROM interpose_keys WHERE name = 'seal'"
 
 
 def load(thread_id: str, after: int, limit: int | None) -> Steps:
-    """Return the texts of messages."""
+    """Return the texts of messages, one by one or with commas between them."""
     if after < 0:
         rows = yield LENGTH, (thread_id,)
         after = max(rows[0][0] + after, 0) if rows else 0
     rows = yield MESSAGES, (thread_id, after, ALL if limit is None else limit)
-    return [row[0] for row in rows]
+    return [row[0] for row in rows if row[0] is not None]
 
 
 def commit(
@@ -88,6 +88,7 @@ def commit(
     messages: Sequence[tuple[str, str]],
     expected: int | None,
     checkpoint: tuple[Checkpoint, str] | None,
+    replaces: str | None,
 ) -> Steps:
     """Append *messages*, pairs of id and text, and end the run's checkpoint."""
     if not (yield ADD_COMMIT, (thread_id, run_id)):
@@ -97,6 +98,8 @@ def commit(
     base = length - len(messages)
     if expected is not None and base != expected:
         raise refusals.conflict(thread_id, expected, base)
+    if replaces is not None and not (yield DROP, (replaces,)):
+        raise refusals.used_up(replaces)
     if messages:
         yield Many(ADD_MESSAGE, [(thread_id, base + n, id, text) for n, (id, text) in enumerate(messages)])
     yield DROP, (run_id,)

@@ -3,13 +3,12 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from interpose.errors import ConfigurationError, InterposeError
 from interpose.stores.base import StoreError
 from interpose.stores.operations import Many, Operation
-from interpose.stores.schema import POSTGRES, migrate, translate
+from interpose.stores.schema import POSTGRES, Steps, migrate, translate
 
 try:
     import psycopg
@@ -66,7 +65,7 @@ class PostgresDriver:
                         raise StoreError(
                             f"Postgres was out of reach, or refused, for timeout_s={self._timeout_s:g}: {error}"
                         ) from error
-                except psycopg.Error as error:
+                except (psycopg.Error, UnicodeEncodeError) as error:
                     raise StoreError(f"Postgres refused: {error}") from error
                 await asyncio.sleep(wait_s)
                 wait_s = min(wait_s * 2, 1.0)
@@ -75,7 +74,11 @@ class PostgresDriver:
         connection = pool.idle.pop() if pool.idle else await self._connect()
         is_whole = False
         try:
-            answer = await _transaction(connection, operation.steps)
+            if operation.is_one:
+                answer = await _run(connection, operation.steps())
+            else:
+                async with connection.transaction():
+                    answer = await _run(connection, operation.steps())
             is_whole = True
             return answer
         except (InterposeError, LookupError):
@@ -93,7 +96,8 @@ class PostgresDriver:
         )
         try:
             if not self._migrated:
-                await _transaction(connection, lambda: migrate(POSTGRES))
+                async with connection.transaction():
+                    await _run(connection, migrate(POSTGRES))
                 self._migrated = True
         except BaseException:
             connection.pgconn.finish()
@@ -117,10 +121,9 @@ class PostgresDriver:
                 self._pools.popitem()[1].finish()
 
 
-async def _transaction(connection: "Connection", begin: Callable[[], Any]) -> Any:
-    """Run the statements of an operation in one transaction, and return what it returns."""
-    async with connection.transaction(), connection.cursor() as cursor:
-        steps = begin()
+async def _run(connection: "Connection", steps: Steps) -> Any:
+    """Run the statements of an operation, and return what it returns."""
+    async with connection.cursor() as cursor:
         try:
             asked = next(steps)
             while True:

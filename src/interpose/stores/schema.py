@@ -23,6 +23,8 @@ class Dialect:
     has_schema: str
     lock: str | None
     """What keeps two processes from migrating at once, where beginning to write does not."""
+    messages: str
+    """Reads messages of a thread, from a place on, so many at most: a row for each, or their texts in one."""
 
 
 SQLITE = Dialect(
@@ -31,6 +33,7 @@ SQLITE = Dialect(
     clustered="WITHOUT ROWID",
     has_schema="SELECT count(*) FROM sqlite_master WHERE name = 'interpose_schema'",
     lock=None,
+    messages="SELECT data FROM interpose_messages WHERE thread_id = ? AND place >= ? ORDER BY place LIMIT ?",
 )
 POSTGRES = Dialect(
     placeholder="%s",
@@ -39,13 +42,17 @@ POSTGRES = Dialect(
     has_schema="""SELECT count(*) FROM pg_catalog.pg_tables
         WHERE tablename = 'interpose_schema' AND schemaname = ANY(current_schemas(false))""",
     lock="SELECT pg_advisory_xact_lock(8317202618)",
+    messages="""SELECT string_agg(data, ',' ORDER BY place) FROM (SELECT place, data FROM interpose_messages
+        WHERE thread_id = ? AND place >= ? ORDER BY place LIMIT ?) AS page""",
 )
 
 
 @lru_cache(maxsize=256)
 def translate(sql: str, dialect: Dialect) -> str:
     """Return a statement as *dialect* writes it."""
-    return sql.replace("?", dialect.placeholder).replace("{now}", dialect.now).replace("{clustered}", dialect.clustered)
+    for name in ("messages", "now", "clustered"):
+        sql = sql.replace(f"{{{name}}}", getattr(dialect, name))
+    return sql.replace("?", dialect.placeholder)
 
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (

@@ -1,7 +1,7 @@
 """A store in a database: SQLite or Postgres."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 from urllib.parse import unquote
@@ -13,6 +13,7 @@ from interpose.messages import Message
 from interpose.stores import operations
 from interpose.stores.encoding import read_checkpoint, read_messages, read_paused, read_state, write_state
 from interpose.stores.operations import Operation
+from interpose.stores.schema import Steps
 from interpose.text import to_json
 
 SHORT_CHARS = 100_000
@@ -61,7 +62,7 @@ class SQLStore:
 
     async def load(self, thread_id: str, /, *, after: int = 0, limit: int | None = None) -> Sequence[Message]:
         """Return the messages of a thread, oldest first."""
-        texts = await self._read(lambda: operations.load(thread_id, after, limit))
+        texts = await self._read(lambda: operations.load(thread_id, after, limit), is_one=after >= 0)
         return read_messages(thread_id, texts)
 
     async def commit(
@@ -73,11 +74,12 @@ class SQLStore:
         *,
         expected: int | None = None,
         checkpoint: Checkpoint | None = None,
+        replaces: str | None = None,
     ) -> None:
         """Append the messages of a run; the same run twice changes nothing."""
         texts = [(message.id, to_json(message)) for message in messages]
         kept = None if checkpoint is None else (checkpoint, checkpoint.to_json())
-        await self._write(lambda: operations.commit(thread_id, run_id, texts, expected, kept))
+        await self._write(lambda: operations.commit(thread_id, run_id, texts, expected, kept, replaces))
 
     async def fork(self, thread_id: str, message_id: str, /) -> str:
         """Return the id of a new thread that ends with a message of this one."""
@@ -97,13 +99,11 @@ class SQLStore:
     async def put(self, checkpoint: Checkpoint, /, *, replaces: str | None = None) -> None:
         """Append a part of a run's checkpoint; the same part twice changes nothing."""
         text = checkpoint.to_json()
-        goes_on = checkpoint.part > 0 and checkpoint.status == "running"
-        operation = Operation(
+        await self._write(
             lambda: operations.put(checkpoint, text, replaces),
             is_short=len(text) < SHORT_CHARS,
-            is_one_statement=goes_on,
+            is_one=checkpoint.part > 0 and checkpoint.status == "running",
         )
-        await self._driver.run(operation)
 
     async def get(self, run_id: str, /) -> Checkpoint | None:
         """Return all parts of a run's checkpoint as one; None where there is none."""
@@ -111,11 +111,11 @@ class SQLStore:
 
     async def claim(self, run_id: str, ttl_s: float, /) -> bool:
         """Take a run's checkpoint for oneself, for *ttl_s* seconds; False where it is taken, or not there."""
-        return bool(await self._write(lambda: operations.claim(run_id, ttl_s, self._owner), is_short=True))
+        return bool(await self._write(lambda: operations.claim(run_id, ttl_s, self._owner), is_short=True, is_one=True))
 
     async def release(self, run_id: str, /) -> None:
         """Give back a claim that was made through this store object."""
-        await self._write(lambda: operations.release(run_id, self._owner), is_short=True)
+        await self._write(lambda: operations.release(run_id, self._owner), is_short=True, is_one=True)
 
     async def drop(self, run_id: str, /) -> None:
         """Forget a run's checkpoint and the claim on it."""
@@ -130,11 +130,11 @@ class SQLStore:
         fresh = secrets.token_hex(32)
         return bytes.fromhex(await self._write(lambda: operations.key(fresh)))
 
-    async def _read(self, steps: Any) -> Any:
-        return await self._driver.run(Operation(steps, writes=False))
+    async def _read(self, steps: Callable[[], Steps], *, is_one: bool = True) -> Any:
+        return await self._driver.run(Operation(steps, writes=False, is_one=is_one))
 
-    async def _write(self, steps: Any, *, is_short: bool = False) -> Any:
-        return await self._driver.run(Operation(steps, is_short=is_short))
+    async def _write(self, steps: Callable[[], Steps], *, is_short: bool = False, is_one: bool = False) -> Any:
+        return await self._driver.run(Operation(steps, is_short=is_short, is_one=is_one))
 
 
 def _driver(url: str, timeout_s: float) -> Driver:

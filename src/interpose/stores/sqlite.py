@@ -29,7 +29,9 @@ class _Open:
         self.lock = threading.Lock()  # event loops in several threads may share it
 
     def close(self) -> None:
-        """End the thread, and close the file."""
+        """End the thread, and close the file; not in a child of a fork, which would close its parent's."""
+        if self.pid != os.getpid():
+            return
         with self.lock:
             self.inline.close()
         self.worker.jobs.put(None)

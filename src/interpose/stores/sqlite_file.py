@@ -5,16 +5,19 @@ import sqlite3
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from interpose.stores.base import StoreError
 from interpose.stores.operations import Many, Operation
-from interpose.stores.schema import SQLITE, migrate, translate
+from interpose.stores.schema import SQLITE, Steps, migrate, translate
 
 MEMORY = ":memory:"
 COPY_EVERY = 300
 """Transactions between two copies of the log into the database: some 1,000 pages, SQLite's own measure."""
 
+SMALLEST = 512
+"""The size of the smallest database: one page, of the smallest size that there is."""
 LOOK_EVERY_S = 0.1
 """How often to look whether the file is still the one that is open."""
 
@@ -71,19 +74,11 @@ class Connection:
     def transaction(self, operations: Sequence[Operation]) -> list[Any]:
         """Run operations in one transaction, and return what each returns; where one raises, none is done."""
         connection = self._connection()
-        if len(operations) == 1 and operations[0].is_one_statement:
-            answers = [_run(connection, operations[0].steps())]
-            self._log.committed()
-            return answers
         writes = any(one.writes for one in operations)
-        connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
-        try:
-            answers = [_run(connection, one.steps()) for one in operations]
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
+        if len(operations) == 1 and operations[0].is_one:
+            answers = [_run(connection, operations[0].steps())]
+        else:
+            answers = _in_transaction(connection, [one.steps() for one in operations], writes)
         if writes:
             self._log.committed()
         return answers
@@ -103,6 +98,7 @@ class Connection:
             if self._file == _identity(self._path):
                 return self._open
             self.close()  # the file was moved or replaced: what is written to it now would be lost
+        _refuse_other_files(self._path)
         connection = sqlite3.connect(self._path, timeout=self._timeout_s, isolation_level=None, check_same_thread=False)
         try:
             self._prepare(connection)
@@ -126,17 +122,22 @@ class Connection:
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA wal_autocheckpoint = {COPY_EVERY * 40}")
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            _run(connection, migrate(SQLITE))
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
+        _in_transaction(connection, [migrate(SQLITE)], writes=True)
 
 
-def _run(connection: sqlite3.Connection, steps: Any) -> Any:
+def _in_transaction(connection: sqlite3.Connection, operations: Sequence[Steps], writes: bool) -> list[Any]:
+    connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+    try:
+        answers = [_run(connection, steps) for steps in operations]
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return answers
+
+
+def _run(connection: sqlite3.Connection, steps: Steps) -> Any:
     """Run the statements of an operation, and return what it returns."""
     try:
         asked = next(steps)
@@ -149,6 +150,16 @@ def _run(connection: sqlite3.Connection, steps: Any) -> Any:
                 asked = steps.send(cursor.rowcount if cursor.description is None else cursor.fetchall())
     except StopIteration as done:
         return done.value
+
+
+def _refuse_other_files(path: str) -> None:
+    """Refuse a file that is too short for a database, which SQLite would take for an empty one and write over.
+
+    The file is not opened to look at it: closing it again would cancel the locks that this process has on it.
+    """
+    with suppress(OSError):
+        if 0 < os.stat(path).st_size < SMALLEST:
+            raise sqlite3.DatabaseError("file is not a database")
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -132,6 +132,18 @@ async def commit_may_leave_another_checkpoint(store: "Store", other: "Store") ->
 
 
 @_claim
+async def commit_takes_the_place_of_what_it_settles(store: "Store", other: "Store") -> None:
+    await store.put(some_checkpoint("r0", status="paused"))
+    await _refused(ThreadConflict, store.commit("t1", "r1", some_messages(1), expected=5, replaces="r0"))
+    assert await other.get("r0") is not None
+    for _ in range(2):  # the second time since the first reply was lost
+        await store.commit("t1", "r1", some_messages(1), expected=0, replaces="r0")
+    assert await other.get("r0") is None
+    await _refused(ResumeError, other.commit("t1", "r2", some_messages(1, 1), expected=1, replaces="r0"))
+    assert list(await store.load("t1")) == some_messages(1)
+
+
+@_claim
 async def nothing_is_shared_by_reference(store: "Store", _: "Store") -> None:
     args: dict[str, Any] = {"list": [1]}
     state: dict[str, Any] = {"list": [1]}
@@ -374,4 +386,4 @@ async def _refused(kind: type[Exception], act: Awaitable[Any]) -> None:
     assert str(came)
 
 
-__all__ = ["STORE_CONTRACT", "Claim"]
+__all__ = ["Claim", "STORE_CONTRACT"]
