@@ -28,7 +28,8 @@ class Checkpoint(Value, frozen=True, kw_only=True, omit_defaults=True, forbid_un
 
     - of the first part: `run_id` (which every part has), `thread_id`, `parent_run_id`, `resumed_from`, `agent`,
       `base`, `handed_in`, `created_at`;
-    - of the last part: `part`, `status`, `number`, `phase`, `interrupts`, `resolved`, `expires_at`;
+    - of the last part: `part`, `status`, `number`, `phase`, `offered` (the tools that the open step offers, by name),
+      `interrupts`, `resolved`, `expires_at`;
     - one after the other: `messages`, `steps`;
     - merged by key: `private`, `tools`, `children`;
     - of the last part that tells them: `state`, `usage`, `counts`;
@@ -51,6 +52,7 @@ class Checkpoint(Value, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     agent: str = ""
     base: int = 0
     handed_in: int = 0
+    offered: tuple[str, ...] | None = None
     status: Literal["running", "paused"] = "running"
     number: int = 0
     phase: str = ""
@@ -185,6 +187,7 @@ def _fold(parts: Sequence[Checkpoint]) -> Checkpoint:
         phase=last.phase,
         interrupts=last.interrupts,
         resolved=last.resolved,
+        offered=last.offered,
         expires_at=last.expires_at,
         messages=tuple(messages),
         steps=tuple(steps),

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 Entry = Callable[["Call", int, Any, "Next | None"], Coroutine[Any, Any, Any]]
 CALLED_TWICE = (
-    "call_next() was called more than once in the same middleware; "
-    "to try again on purpose: await call_next.again(request)"
+    "call_next() was called more than once in the same middleware; to try again on purpose: "
+    "await call_next.again(request)"
 )
 
 
@@ -123,8 +123,7 @@ class Call:
 
 def compose(call: Call, value: Any) -> Coroutine[Any, Any, Any]:
     """Return the coroutine that takes *value* through the layers of *call* to its core and back."""
-    layers = call.layers
-    return (layers[0].enter if layers else call.core)(call, 0, value, None)
+    return _entry(call, 0)(call, 0, value, None)
 
 
 def _entry(call: Call, index: int) -> Entry:
@@ -162,8 +161,8 @@ class Next:
         self.used = True
         call, index = self.call, self.index
         layers = call.layers
-        if call.replay is not None and layers[index - 1].name in call.replay:
-            return replayed(call, self, value)
+        if call.replay is not None and layer_key(call, index - 1) in call.replay:
+            return replayed(call, self, value, layer_key(call, index - 1))
         return (layers[index].enter if index < len(layers) else call.core)(call, index, value, self)
 
     def again(self, value: Any = None) -> Coroutine[Any, Any, Any]:
@@ -262,7 +261,7 @@ async def enter_wrap(call: Call, index: int, value: Any, via: Next | None) -> An
     if tasks or run.noted is not None or call.noted is not None:
         await close_next(call, call_next, None)
     if result.__class__ is not call.gives:
-        call.paused_at = (layer.name, call_next.given)
+        call.paused_at = (layer_key(call, index), call_next.given)
         result = _result(call, layer, layer.wrap.name, result)  # type: ignore[union-attr]  # as above
     if not call.answered:
         result = call.made(layer, result)
@@ -271,10 +270,16 @@ async def enter_wrap(call: Call, index: int, value: Any, via: Next | None) -> An
     return result
 
 
-async def replayed(call: Call, via: Next | None, value: Any, name: str = "") -> Any:
-    """Return what the inside of a layer had given before the run was paused; it does not run again."""
-    layer = name or call.layers[via.index - 1].name  # type: ignore[union-attr]  # one of the two is given
-    result = call.replay.pop(layer)  # type: ignore[union-attr]  # called where there is one
+def layer_key(call: Call, index: int) -> str:
+    """Return the name of layer *index*; where an outer layer has the same, with its number behind it."""
+    name = call.layers[index].name
+    same = sum(layer.name == name for layer in call.layers[:index])
+    return f"{name}#{same + 1}" if same else name
+
+
+async def replayed(call: Call, via: Next | None, value: Any, key: str) -> Any:
+    """Return what the inside of a layer had given before a pause; it does not run again."""
+    result = call.replay.pop(key)  # type: ignore[union-attr]  # called where there is one
     call.resume_with(value, result)
     if via is not None:
         via.given = result
@@ -309,8 +314,8 @@ async def enter_layer(call: Call, index: int, value: Any, via: Next | None) -> A
             value, result = await _before(call, layer, value)
         inside = value
         while True:
-            if result is None and layer.wrap is None and call.replay and layer.name in call.replay:
-                result = await replayed(call, None, inside, layer.name)
+            if result is None and layer.wrap is None and call.replay and layer_key(call, index) in call.replay:
+                result = await replayed(call, None, inside, layer_key(call, index))
             elif result is None and layer.wrap is None:
                 result = await _entry(call, index + 1)(call, index + 1, inside, None)
             elif result is None:
@@ -319,9 +324,12 @@ async def enter_layer(call: Call, index: int, value: Any, via: Next | None) -> A
                 via.given = result
             if layer.after is None:
                 return result
-            call.paused_at = (layer.name, result)
-            result, feedback = await _after(call, layer, index, inside, result)
-            call.paused_at = None
+            given = result
+            try:
+                result, feedback = await _after(call, layer, index, inside, result)
+            except Signal:
+                call.paused_at = (layer_key(call, index), given)
+                raise
             if feedback is None:
                 if via is not None:
                     via.given = result

@@ -23,6 +23,7 @@ from interpose.inputs import as_messages
 from interpose.messages import AssistantMessage
 from interpose.outcomes import Abort, End, Pause
 from interpose.result import RunResult
+from interpose.text import canonical_json
 
 if TYPE_CHECKING:
     from interpose._engine.run import Run
@@ -72,7 +73,7 @@ async def work(run: Run) -> RunResult:
     if run.named_thread:
         await run.take_thread()
     store = run.agent.store
-    stored = () if store is None else tuple(await store.load(run.thread_id))
+    stored = () if store is None else await load_thread(run, store)
     added: Any = ()
     if run.resumption is not None:
         restore(run, stored)
@@ -98,6 +99,14 @@ async def work(run: Run) -> RunResult:
     else:
         result = await body(run, early)
     return result  # type: ignore[no-any-return]  # the seam gives a RunResult
+
+
+async def load_thread(run: Run, store: Any) -> tuple[Any, ...]:
+    """Return the messages of the run's thread, and take its state."""
+    stored = tuple(await store.load(run.thread_id))
+    run._thread_state = dict(await store.load_state(run.thread_id))
+    run.thread_state_was = canonical_json(run._thread_state)
+    return stored
 
 
 class RunCall(Call):

@@ -196,6 +196,8 @@ async def go_on(run: Run, vote: str) -> str | None:
         await open_step(run)
         response = _interrupted(run)
         run.sent = request_of(run, run.config)
+        if checkpoint.offered is not None:  # what the step did not offer must not run after a pause either
+            run.sent = run.sent.only_tools(*checkpoint.offered)
         run.settling = (run.sent, response, None)
         reason = await after_model(run, response)
         if vote == "stop":

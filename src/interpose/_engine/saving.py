@@ -47,6 +47,7 @@ def checkpoint_of(run: Run, interrupts: tuple[OpenInterrupt, ...]) -> Checkpoint
         resumed_from=run.resumed_from,
         agent=run.agent.name,
         base=run.thread_base,
+        offered=tuple([tool.name for tool in run.settling[0].tools]) if run.settling is not None else None,
         handed_in=run.input_end - run.thread_base,
         status="paused",
         number=run.number,

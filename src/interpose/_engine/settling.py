@@ -16,6 +16,7 @@ from interpose.messages import AssistantMessage, ToolMessage, ToolResult
 from interpose.outcomes import End, Pause
 from interpose.request import ModelResponse
 from interpose.result import RunResult
+from interpose.text import canonical_json
 
 if TYPE_CHECKING:
     from interpose._engine.run import Run
@@ -193,6 +194,8 @@ async def commit(run: Run) -> None:
         run.committed = True
         new = run.history.messages[run.thread_base :]
         if new:
-            await store.commit(run.thread_id, run.run_id, new)
+            await store.commit(run.thread_id, run.run_id, new, expected=run.thread_base)
+        if canonical_json(run.thread_state) != run.thread_state_was:
+            await store.save_state(run.thread_id, run.thread_state)
         for paused in run.superseded:
             await store.drop(paused)

@@ -123,6 +123,7 @@ class RunState:
         "thread_base",
         "thread_id",
         "thread_ident",
+        "thread_state_was",
         "to_resume",
         "told_id",
         "tool_call_count",
@@ -218,6 +219,7 @@ class RunState:
     resumption: Resumption | None
     settled: Mapping[str, ToolMessage]
     superseded: Sequence[str]
+    thread_state_was: bytes
     vote: str
     _state: dict[str, Any] | None
     _thread_state: dict[str, Any] | None
@@ -318,6 +320,7 @@ class RunState:
         self.resumption = None
         self.settled = {}
         self.superseded = ()
+        self.thread_state_was = b""
         self.vote = "continue"
         self._state = None
         self._thread_state = None

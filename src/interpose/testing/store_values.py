@@ -39,6 +39,7 @@ def full_checkpoint() -> Checkpoint:
         resumed_from="r-1",
         base=7,
         handed_in=1,
+        offered=("pay",),
         status="paused",
         number=2,
         phase="before_tools",
