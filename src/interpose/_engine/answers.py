@@ -81,7 +81,7 @@ def _from_wire(answer: Any, asked: OpenInterrupt | None) -> Any:
     if answer["status"] != "resolved":
         return answer  # no status of AG-UI: refused with the other answers of a wrong type
     payload = answer.get("payload")
-    if asked is None or asked.reason != APPROVAL:
+    if asked is None or asked.definition != APPROVAL:
         return Resolved(payload)
     if isinstance(payload, Mapping):
         if payload.get("approved") is not True:
@@ -96,7 +96,7 @@ def _typed(asked: OpenInterrupt, answer: Any, plan: Plan, tools: Mapping[str, To
         raise TypeError(f"an answer is one of {names}, got {type(answer).__name__} ({answer!r:.60})")
     if isinstance(answer, Cancelled):
         return answer
-    if asked.reason == APPROVAL and asked.tool_call is not None:
+    if asked.definition == APPROVAL and asked.tool_call is not None:
         if isinstance(answer, Resolved):
             raise TypeError("an approval is answered with Approved, Rejected or Cancelled, not with Resolved")
         if isinstance(answer, Approved) and answer.edited_args is not None:
@@ -119,10 +119,10 @@ def _typed(asked: OpenInterrupt, answer: Any, plan: Plan, tools: Mapping[str, To
 def _check_edit(asked: OpenInterrupt, answer: Approved, tools: Mapping[str, Tool]) -> None:
     call = asked.tool_call
     tool = tools.get(call.name) if call is not None else None
-    if tool is None:
-        raise ValueError("the tool that was asked about is not offered any more")
     if not isinstance(answer.edited_args, Mapping):
         raise TypeError(f"edited_args must be a mapping, got {type(answer.edited_args).__name__}")
+    if tool is None:
+        return  # one that `on_config` adds for the run: it validates for itself, when it is there
     try:
         tool.validate(answer.edited_args)
     except ArgumentError as error:

@@ -140,6 +140,7 @@ async def close_failed(run: Run, kind: str, error: BaseException | None) -> None
             await flush_open_message(narrator)
     pipe.held = None
     if run.past_checks:
+        grown = len(run.history.messages) > run.restored
         why = f"not executed: {error}" if isinstance(error, LimitExceeded) else NOT_RUN
         await answer_calls(run, why, tell=False)
         half = partial_message(run) if run.settling is None and run.model_call is not None else None
@@ -148,7 +149,7 @@ async def close_failed(run: Run, kind: str, error: BaseException | None) -> None
             partial = partial.replace(text=half.text)
         attach(error, partial)
         try:
-            if len(run.history.messages) > run.restored:
+            if grown:
                 await commit(run)
         except Exception:
             logger.exception("what run %s had done could not be stored", run.run_id)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from interpose.tools import Tool
 
 APPROVAL = "tool_approval"
+"""The reason, and the kind, of the question whether a tool call may run."""
 
 
 def question(run: Run, reason: str, value: Any, call: ToolCall | None = None, message: str = "") -> OpenInterrupt:
@@ -74,7 +75,11 @@ def _checked(run: Run, hook: Hook, request: Any) -> OpenInterrupt:
 def declined(run: Run, call: ToolCall) -> ToolResult | None:
     """Return the answer to a call that a person did not let run, or whose question was withdrawn, if that is so."""
     for one in run.answers:
-        if one.interrupt.tool_call is None or one.interrupt.tool_call.id != call.id or one.interrupt.reason != APPROVAL:
+        if (
+            one.interrupt.tool_call is None
+            or one.interrupt.tool_call.id != call.id
+            or one.interrupt.definition != APPROVAL
+        ):
             continue
         if isinstance(one.answer, Rejected):
             return call.refuse(
@@ -98,5 +103,6 @@ async def approved(run: Run, one: ToolPass, tool: Tool, call: ToolCall) -> bool:
     if not wanted:
         return True
     one.asked = question(run, APPROVAL, None, call.replace(args=to_jsonable(call.args)), f"Run {call.name}?")
+    one.asked = one.asked.replace(definition=APPROVAL)
     one.noted = Note(Rank.PAUSE, Pause(APPROVAL))
     return False

@@ -71,7 +71,7 @@ class Resumption:
         """Whether a person has approved this very call of *tool*: its id, its tool and its typed arguments."""
         for one in self.all_answers:
             asked = one.interrupt.tool_call
-            if asked is None or asked.id != call.id or one.interrupt.reason != APPROVAL:
+            if asked is None or asked.id != call.id or one.interrupt.definition != APPROVAL:
                 continue
             if not isinstance(one.answer, Approved) or asked.name != call.name:
                 continue

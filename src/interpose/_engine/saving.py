@@ -64,7 +64,7 @@ def checkpoint_of(run: Run, interrupts: tuple[OpenInterrupt, ...]) -> Checkpoint
         private=_private(run),
         usage=run.usage,
         counts=counts,
-        tools={tool.name: tool_hash(tool) for tool in run.config.tools},
+        tools={tool.name: tool_hash(tool) for tool in run.plan.tools},
         created_at=run.clock.now(),
     )
 
