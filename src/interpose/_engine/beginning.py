@@ -32,10 +32,12 @@ def make_run(
     """Return a run that has not begun.
 
     Raises:
-        ResumeError: there are answers, and nothing says to which run.
+        ResumeError: there are answers, and nothing says to which run; or a prompt beside them.
     """
     if resume is not None and parent_run_id is None:
         raise ResumeError("resume= takes the answers; parent_run_id= says which paused run they are for")
+    if resume is not None and given is not None:
+        raise ResumeError("a resumed run goes on with its own messages: send the new prompt when it has finished")
     extra: Sequence[Any] = ()
     if middleware:
         extra = [as_middleware(one) for one in as_list(middleware)]

@@ -26,6 +26,10 @@ async def claim(run: Run, paused: Any, answers: Any) -> None:
     checkpoint = await _found(run, paused)
     versions = {saved_name(run, one): one.state_version for one in run.plan.middleware if one.saved}
     checkpoint.check(run.plan.tools, versions)
+    layers = {layer.name for layer in (*run.plan.model_layers, *run.plan.tool_layers)}
+    for kept in checkpoint.kept:
+        if kept.layer.partition("#")[0] not in layers:
+            raise ResumeError(f"the middleware {kept.layer!r}, which paused run {checkpoint.run_id!r}, is gone")
     resolutions = checked(checkpoint.interrupts, answers, run.plan, run.plan.tools, run.agent.clock.now())
     store = run.agent.store
     if store is not None and not await store.claim(checkpoint.run_id, CLAIM_S):

@@ -47,6 +47,10 @@ async def boundary(run: Run, batch: list[OpenInterrupt]) -> None:
                 f"{hook!r} returned {type(asked).__name__}; expected a list of interrupt requests, or nothing"
             )
         batch.extend([_checked(run, hook, one) for one in asked])
+    ids = [one.id for one in batch]
+    if len(set(ids)) < len(ids):
+        twice = next(one for one in ids if ids.count(one) > 1)
+        raise HookError(f"two questions of one batch have the id {twice!r}: give each request a key of its own")
     if batch:
         run.asked = (*run.asked, *batch)
         run.note(Rank.PAUSE, Pause(batch[0].reason))

@@ -144,7 +144,7 @@ async def body(run: Run, early: Note | None) -> RunResult:
     try:
         if early is not None:
             raise Signal(early)
-        if run.history.open and (run.resumption is None or run.resumption.checkpoint.phase == "input"):
+        if run.history.open and (run.resumption is None or run.resumption.checkpoint.phase in ("init", "input")):
             await answer_open_calls(run, NOT_ISSUED)
         reason: str | None = None
         if run.resumption is not None:

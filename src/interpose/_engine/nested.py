@@ -47,6 +47,9 @@ async def run_nested(agent: Agent[Any], ctx: ToolContext[Any], prompt: str) -> A
 
 
 def _value(result: RunResult) -> Any:
+    if result.status == "interrupted":
+        asked = ", ".join(repr(one.message or one.reason) for one in result.interrupts)
+        return _failed(f"not done: it is paused on a question to a person, which nobody is asked from here: {asked}")
     if result.finish_reason == "limit":
         said = f"It had said: {result.text}" if result.text else "It had said nothing yet."
         return _failed(f"ended by a limit of its own. {said}")

@@ -145,8 +145,16 @@ def _messages(run: Run, checkpoint: Checkpoint) -> tuple[Message, ...]:
     if checkpoint.phase == "model_stream" and messages and isinstance(messages[-1], AssistantMessage):
         messages.pop()
     if messages and edits and isinstance(last := messages[-1], AssistantMessage):
-        messages[-1] = last.replace(tool_calls=tuple([_edited(call, edits.get(call.id)) for call in last.tool_calls]))
+        messages[-1] = _with_edits(last, edits)
     return tuple(messages)
+
+
+def _with_edits(message: AssistantMessage, edits: dict[str, Any]) -> AssistantMessage:
+    """Return *message* with edited calls, each in its place among the other parts."""
+    if not message.parts:
+        return message.replace(tool_calls=tuple([_edited(call, edits.get(call.id)) for call in message.tool_calls]))
+    parts = [_edited(part, edits.get(part.id)) if isinstance(part, ToolCall) else part for part in message.parts]
+    return message.replace(parts=tuple(parts))
 
 
 def _edited(call: ToolCall, answer: Any) -> ToolCall:
