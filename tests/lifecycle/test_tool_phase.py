@@ -20,7 +20,7 @@ from interpose import (
     on_chunk,
     tool,
 )
-from interpose.testing import calls, text
+from interpose.testing import ScriptedModel, calls, text
 
 ADD = calls(("add", {"a": 1, "b": 2}))
 
@@ -328,3 +328,21 @@ async def test_a_middleware_hears_when_all_calls_are_settled() -> None:
 async def test_text_of_the_last_step_is_the_text_of_the_run() -> None:
     played = await both(lambda log: agent(calls(("add", {"a": 1, "b": 2}), text="first"), text("last"), tools=[add]))
     assert played.result.text == "last"
+
+
+async def test_a_phase_does_not_end_by_the_last_call_of_the_phase_before() -> None:
+    @tool
+    async def quick() -> str:
+        """Quick."""
+        return "q"
+
+    @tool
+    async def slow() -> str:
+        """Slow."""
+        await asyncio.sleep(0.001)
+        return "s"
+
+    for _ in range(50):
+        turns = (calls("quick", "slow"), calls("slow"), calls("slow", "quick"), calls("slow"), text("x"))
+        result = await Agent(ScriptedModel(*turns), tools=[quick, slow], post_model_hooks=()).run("go")
+        assert [m.text for m in result.messages if m.role == "tool"] == ["q", "s", "s", "s", "q", "s"]

@@ -163,8 +163,9 @@ class ToolPhase:
         try:
             if len(tasks) == 1 and not run.pipe.active:
                 self.left = 1
-                run.pump = run.loop.create_future()
-                await run.pump
+                while self.left:  # a late callback of the phase before may wake it too early
+                    run.pump = run.loop.create_future()
+                    await run.pump
                 failure = first_failure(tasks)
             else:
                 failure = await self._pump(tasks)
