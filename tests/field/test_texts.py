@@ -1,12 +1,13 @@
 """Text that is odd: half characters, NUL, very long, and values that JSON cannot hold."""
 
+import json
 import math
 from typing import Any
 
 import pytest
 from tests.layers.play import agent_of, both, errors_of, results_of, shape
 
-from interpose import Finish, Middleware, TextDelta, UserMessage
+from interpose import Finish, Middleware, StateSnapshotEvent, TextDelta, UserMessage
 from interpose import ToolCallDelta as Delta
 from interpose.testing import ScriptedModel, calls, chunks, text, text_of
 
@@ -121,6 +122,7 @@ async def test_half_characters_from_a_chunk_hook_are_replaced() -> None:
 
     played = await both(lambda log: agent_of(text("x"), text("y"), middleware=[Breaks()]))
     encodes(played.events)
+    assert played.result.text == text_of(played.events) == played.result.messages[-1].text == MENDED
     played.result.to_json().encode()
 
 
@@ -138,7 +140,13 @@ async def test_half_characters_in_custom_events_and_state_do_not_break_the_wire(
         async def on_step(self, ctx: Any, info: Any) -> None:
             ctx.emit("odd", {"k": LONE})
 
-    encodes((await both(lambda log: agent_of(text("x"), middleware=[Emits()]))).events)
+        def on_chunk(self, ctx: Any, event: Any) -> Any:
+            return [StateSnapshotEvent({"k": LONE}), event] if event.type == "TEXT_MESSAGE_CONTENT" else None
+
+    played = await both(lambda log: agent_of(text("x"), middleware=[Emits()]))
+    encodes(played.events)
+    sent = {event.type: json.loads(event.to_json()) for event in played.events}
+    assert (sent["CUSTOM"]["value"], sent["STATE_SNAPSHOT"]["snapshot"]) == ({"k": MENDED}, {"k": MENDED})
 
 
 @pytest.mark.parametrize("odd", ["a\x00b", "\x1b[31m", "\u2028", "\ufeff", "e\u0301", "\u202e"], ids=ascii)
@@ -235,7 +243,10 @@ async def test_any_value_may_be_emitted_without_breaking_the_wire(value: Any) ->
         async def on_step(self, ctx: Any, info: Any) -> None:
             ctx.emit("odd", value)
 
-    encodes((await both(lambda log: agent_of(text("x"), middleware=[Emits()]))).events)
+    played = await both(lambda log: agent_of(text("x"), middleware=[Emits()]))
+    encodes(played.events)
+    assert [event.name for event in played.events if event.type == "CUSTOM"] == ["odd"]
+    assert played.result.text == "x"
 
 
 async def test_a_result_of_a_dict_that_names_a_class_stays_a_dict() -> None:

@@ -35,7 +35,7 @@ from interpose.events import (
     ToolCallStartEvent,
 )
 from interpose.outcomes import DROP
-from interpose.text import to_json
+from interpose.text import clean, to_json
 
 if TYPE_CHECKING:
     from interpose._engine.plan import Hook
@@ -275,7 +275,15 @@ def accept(hook: Hook, event: Event, said: Any) -> Sequence[Event]:
             )
         if foreign:
             raise HookError(_changed_id(hook, event, one))
-    return out
+    return [cleaned(one) for one in out]
+
+
+def cleaned(event: Event) -> Event:
+    """Return *event* without half characters in a message's text: the record is made of it, and the next request."""
+    if not isinstance(event, CONTENTS):
+        return event
+    whole = clean(event.delta)
+    return event if whole is event.delta else event.replace(delta=whole)
 
 
 class _Named:
