@@ -128,7 +128,7 @@ def test_blocks_share_a_namespace_and_may_await(monkeypatch: pytest.MonkeyPatch)
     assert run_page(PAGE, text, monkeypatch)["x"] == 2
 
 
-def test_no_run_block_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_marked_no_run_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     run_page(PAGE, "```python no-run\nraise SystemExit\n```\n", monkeypatch)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import warnings
+import weakref
 from typing import Any
 
 import pytest
@@ -89,11 +90,15 @@ async def test_an_abort_after_the_end_changes_nothing() -> None:
 
 
 async def test_a_stream_that_was_never_entered_leaves_nothing_behind() -> None:
+    before = asyncio.all_tasks()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run = agent_of(text("x")).stream("go")
+        left = weakref.ref(run)
         del run
         gc.collect()
+    assert left() is None
+    assert asyncio.all_tasks() == before
 
 
 async def test_a_stream_aborted_before_it_is_entered_ends_as_aborted() -> None:

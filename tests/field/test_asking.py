@@ -124,6 +124,8 @@ async def test_a_pause_with_a_value_that_json_cannot_hold_is_no_broken_stream() 
     played = await both_ways_alive(lambda log: agent_of(text("never"), middleware=[Gate()]))
     for event in played.events:
         event.to_json().encode()
+    assert event_types(played.events)[-1] == "RUN_FINISHED"
+    assert (played.result.status, len(played.result.interrupts)) == ("interrupted", 1)
 
 
 async def both_ways_alive(make: Any) -> Any:

@@ -6,10 +6,15 @@ from typing import Any
 
 from tests.lifecycle.play import Played, agent, deltas, play, results_of
 
-from interpose import Agent, Interrupt, Middleware, OpenInterrupt, tool
+from interpose import Agent, Interrupt, Middleware, OpenInterrupt, Pause, Resolved, tool
 from interpose.testing import calls, text
 
 __all__ = [
+    "WORK",
+    "worker",
+    "said",
+    "OnStart",
+    "BeforeModel",
     "Asks",
     "Looks",
     "Played",
@@ -34,6 +39,10 @@ __all__ = [
 ]
 
 Review = Interrupt[Any, bool]("review", response=bool)
+
+
+WORK = ("work", {"x": "a"})
+"""What a model calls of the tool that `worker` makes."""
 
 
 def carried(played: Played) -> dict[str, Any]:
@@ -181,3 +190,40 @@ async def waiting(how: str, store: Any, log: list[Any], *turns: Any, **options: 
 async def by_id(before: Played, answers: Any, other: Agent[Any] | None = None) -> Played:
     """Play what goes on from a run in a store."""
     return await go_on(before, answers, other, parent_run_id=before.result.run_id)
+
+
+def worker(log: list[Any]) -> Any:
+    @tool
+    async def work(x: str) -> str:
+        """Work on x."""
+        log.append(x)
+        return f"worked on {x}"
+
+    return work
+
+
+def said(ctx: Any, reason: str = "ok?") -> Any:
+    """Return the payload of the answer; a pause where there is none yet."""
+    answer = ctx.answer(reason)
+    if answer is None:
+        return Pause(reason, {"step": ctx.step})
+    return answer.payload if isinstance(answer, Resolved) else answer
+
+
+class OnStart(Middleware):
+    def __init__(self, got: list[Any]) -> None:
+        self.got = got
+
+    def on_start(self, ctx: Any) -> Any:
+        value = said(ctx)
+        return value if isinstance(value, Pause) else self.got.append(value)
+
+
+class BeforeModel(OnStart):
+    on_start = Middleware.on_start
+
+    def before_model_call(self, ctx: Any, request: Any) -> Any:
+        if ctx.step > 0:
+            return None
+        value = said(ctx)
+        return value if isinstance(value, Pause) else self.got.append(value)

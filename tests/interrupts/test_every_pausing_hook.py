@@ -3,49 +3,24 @@
 from typing import Any
 
 import pytest
-from tests.interrupts.play import Looks, agent, answers_to, asked, go_on, looks_of, paused, shown
+from tests.interrupts.play import (
+    WORK,
+    BeforeModel,
+    Looks,
+    OnStart,
+    agent,
+    answers_to,
+    asked,
+    go_on,
+    looks_of,
+    paused,
+    said,
+    shown,
+    worker,
+)
 
-from interpose import Cancelled, Middleware, Pause, Resolved, tool
+from interpose import Cancelled, Middleware, Pause, Resolved
 from interpose.testing import calls, text, text_of
-
-WORK = ("work", {"x": "a"})
-
-
-def worker(log: list[Any]) -> Any:
-    @tool
-    async def work(x: str) -> str:
-        """Work on x."""
-        log.append(x)
-        return f"worked on {x}"
-
-    return work
-
-
-def said(ctx: Any, reason: str = "ok?") -> Any:
-    """Return the payload of the answer; a pause where there is none yet."""
-    answer = ctx.answer(reason)
-    if answer is None:
-        return Pause(reason, {"step": ctx.step})
-    return answer.payload if isinstance(answer, Resolved) else answer
-
-
-class OnStart(Middleware):
-    def __init__(self, got: list[Any]) -> None:
-        self.got = got
-
-    def on_start(self, ctx: Any) -> Any:
-        value = said(ctx)
-        return value if isinstance(value, Pause) else self.got.append(value)
-
-
-class BeforeModel(OnStart):
-    on_start = Middleware.on_start
-
-    def before_model_call(self, ctx: Any, request: Any) -> Any:
-        if ctx.step > 0:
-            return None
-        value = said(ctx)
-        return value if isinstance(value, Pause) else self.got.append(value)
 
 
 class WrapModelFirst(OnStart):

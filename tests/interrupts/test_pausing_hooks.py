@@ -3,50 +3,24 @@
 from typing import Any
 
 import pytest
-from tests.interrupts.play import agent, answers_to, asked, carried, go_on, paused, results_of, shown
+from tests.interrupts.play import (
+    WORK,
+    BeforeModel,
+    OnStart,
+    agent,
+    answers_to,
+    asked,
+    carried,
+    go_on,
+    paused,
+    results_of,
+    shown,
+    worker,
+)
 
-from interpose import Middleware, ModelResponse, Pause, Resolved, tool
+from interpose import Middleware, ModelResponse, Pause, Resolved
 from interpose.hooks import PostModelHookResult, PreModelHookResult
 from interpose.testing import calls, text, text_of
-
-WORK = ("work", {"x": "a"})
-
-
-def worker(log: list[Any]) -> Any:
-    @tool
-    async def work(x: str) -> str:
-        """Work on x."""
-        log.append(x)
-        return f"worked on {x}"
-
-    return work
-
-
-def said(ctx: Any, reason: str = "ok?") -> Any:
-    """Return the payload of the answer; a pause where there is none yet."""
-    answer = ctx.answer(reason)
-    if answer is None:
-        return Pause(reason, {"step": ctx.step})
-    return answer.payload if isinstance(answer, Resolved) else answer
-
-
-class OnStart(Middleware):
-    def __init__(self, got: list[Any]) -> None:
-        self.got = got
-
-    def on_start(self, ctx: Any) -> Any:
-        value = said(ctx)
-        return value if isinstance(value, Pause) else self.got.append(value)
-
-
-class BeforeModel(OnStart):
-    on_start = Middleware.on_start
-
-    def before_model_call(self, ctx: Any, request: Any) -> Any:
-        if ctx.step > 0:
-            return None
-        value = said(ctx)
-        return value if isinstance(value, Pause) else self.got.append(value)
 
 
 async def test_a_tools_result_and_duration_are_those_of_the_first_time(how: str) -> None:

@@ -55,9 +55,12 @@ async def test_all_events_of_both_streams_are_the_protocols() -> None:
     first = await paused("stream", agent(calls(BOB), text("done"), tools=[guarded([])], middleware=[Gate()]))
     second = await go_on(first, answers_to(first, Resolved(True)))
     third = await go_on(second, answers_to(second, Approved()))
-    for event in shown(first, second, third):
+    events = shown(first, second, third)
+    for event in events:
         kind = type(event).__name__
         getattr(ag_ui, kind).model_validate_json(event.to_json())
+    assert [event.type for event in events].count("RUN_FINISHED") == 3
+    assert "TOOL_CALL_RESULT" in [event.type for event in events]
 
 
 async def test_half_a_call_of_a_failed_attempt_is_withdrawn_and_only_the_second_waits(how: str) -> None:

@@ -10,6 +10,25 @@ from interpose.testing import ScriptedModel, assert_events_valid, calls, event_t
 
 ENDS = ("on_finish", "on_abort", "on_error")
 
+PLAIN_HOOKS = [
+    "setup",
+    "on_config",
+    "on_start",
+    "on_step",
+    "before_model_call",
+    "on_chunk",
+    "after_model_call",
+    "on_usage",
+    "before_tool_call",
+    "after_tool_call",
+    "on_tool_phase_complete",
+    "on_should_continue",
+    "on_interrupt_boundary",
+    "on_finish",
+    "on_node",
+]
+"""The hooks of a run that finishes, without the onions."""
+
 
 class Endings(Middleware):
     """Notes which terminal hooks were called, by run."""

@@ -5,7 +5,7 @@ import logging
 from typing import Any
 
 import pytest
-from tests.lifecycle.play import agent, both, hello, logged, play, two_steps
+from tests.lifecycle.play import PLAIN_HOOKS, agent, both, hello, logged, play, two_steps
 
 from interpose import (
     Agent,
@@ -19,24 +19,6 @@ from interpose import (
     wrap_model_call,
 )
 from interpose.testing import ScriptedModel, calls, text, text_of
-
-EVERY_HOOK = [
-    "setup",
-    "on_config",
-    "on_start",
-    "on_step",
-    "before_model_call",
-    "on_chunk",
-    "after_model_call",
-    "on_usage",
-    "before_tool_call",
-    "after_tool_call",
-    "on_tool_phase_complete",
-    "on_should_continue",
-    "on_interrupt_boundary",
-    "on_finish",
-    "on_node",
-]
 
 
 async def test_the_callers_object_is_the_same_in_every_hook_and_in_tools() -> None:
@@ -60,7 +42,7 @@ async def test_the_callers_object_is_the_same_in_every_hook_and_in_tools() -> No
             return lambda self, ctx, one, two: method(self, ctx, one, two)
         return lambda self, ctx, one: method(self, ctx, one)
 
-    hooks = [*EVERY_HOOK, "wrap_run", "wrap_model_call", "wrap_tool_call"]
+    hooks = [*PLAIN_HOOKS, "wrap_run", "wrap_model_call", "wrap_tool_call"]
     watcher = type("Watcher", (Middleware,), {hook: watch(hook) for hook in hooks})()
     used = Usage(input_tokens=1)
     one = Agent(
