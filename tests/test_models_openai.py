@@ -36,8 +36,8 @@ from interpose.messages import (
 from interpose.models.base import Finish, MessageStart, ReasoningDelta, TextDelta, ToolCallDelta, UsageUpdate, fold
 from interpose.models.guard import refuse_real_calls
 from interpose.models.openai import Dialect, OpenAIChat, from_wire, to_wire
-from interpose.models.openai.errors import error_of, retry_after_s
-from interpose.models.openai.names import wire_names
+from interpose.models.provider_errors import error_of, retry_after_s
+from interpose.models.wire_names import wire_names
 from interpose.request import ModelRequest, ModelSettings, Usage
 from interpose.tools import Tool, tool
 

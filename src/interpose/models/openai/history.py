@@ -18,7 +18,7 @@ from interpose.messages import (
     UserMessage,
 )
 from interpose.models.openai.dialect import Dialect
-from interpose.models.openai.names import wire_name
+from interpose.models.wire_names import wire_name
 from interpose.request import ModelRequest
 from interpose.text import to_json
 

@@ -18,13 +18,13 @@ from interpose.models.base import (
     as_stream,
     fold,
 )
+from interpose.models.clients import ClientPerLoop
 from interpose.models.guard import check_real_calls
-from interpose.models.openai.clients import ClientPerLoop
 from interpose.models.openai.dialect import COMPATIBLE, OFFICIAL, Dialect
-from interpose.models.openai.errors import error_of
-from interpose.models.openai.names import wire_names
 from interpose.models.openai.wire import from_wire, to_wire
 from interpose.models.profiles import known_profile, profile_for
+from interpose.models.provider_errors import error_of
+from interpose.models.wire_names import wire_names
 from interpose.request import ModelRequest, ModelResponse
 
 if TYPE_CHECKING:

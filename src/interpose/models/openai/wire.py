@@ -17,8 +17,8 @@ from interpose.models.base import (
 )
 from interpose.models.openai.dialect import OFFICIAL, Dialect
 from interpose.models.openai.history import wire_messages
-from interpose.models.openai.names import schema_name, wire_names
 from interpose.models.openai.strict import is_strict
+from interpose.models.wire_names import schema_name, wire_names
 from interpose.request import ModelRequest, Usage
 from interpose.text import to_json, to_jsonable
 

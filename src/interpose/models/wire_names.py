@@ -1,4 +1,4 @@
-"""Names that the API takes: letters, digits, `_` and `-`, 64 at most."""
+"""Names of tools that vendors take: letters, digits, `_` and `-`, 64 at most."""
 
 import re
 from collections.abc import Iterable, Mapping

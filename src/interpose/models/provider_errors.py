@@ -1,0 +1,192 @@
+"""What a failed call means, as an error of ours: from a status and a body, or from an error inside a stream.
+
+One mapping for all providers. Vendors agree on the statuses and differ in the words; the words of all of them stand
+here side by side, since routers and compatible servers mix them.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from interpose.errors import (
+    AuthFailed,
+    BadRequest,
+    ContextTooLong,
+    ModelTimeout,
+    ProviderDown,
+    ProviderError,
+    RateLimited,
+)
+
+_TOO_LONG_CODES = {"context_length_exceeded", "exceed_context_size_error", "model_context_window_exceeded"}
+_TOO_LONG = re.compile(
+    r"maximum context length|context[ _](length|window|size|limit)|(prompt|input|request) is too long"
+    r"|too many (input )?tokens|(input )?token count .{0,40}exceeds"
+    r"|exceeds? the (model's )?(maximum|context|input token)"
+    r"|input length and `?max_tokens`? exceed",
+    re.IGNORECASE,
+)
+_BAD_KEY = re.compile(
+    r"api[ _-]?key.{0,20}(invalid|not valid|expired|missing)|(invalid|expired).{0,12}api[ _-]?key", re.I
+)
+_NEVER_AGAIN = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error"}
+
+# Sources: the vendors' pages on errors (platform.openai.com/docs/guides/error-codes, docs.claude.com/en/api/errors,
+# ai.google.dev/gemini-api/docs/troubleshooting), read 2026-11.
+_BY_CODE: dict[str, type[ProviderError]] = {
+    "invalid_api_key": AuthFailed,
+    "authentication_error": AuthFailed,
+    "permission_error": AuthFailed,
+    "permission_denied": AuthFailed,
+    "unauthenticated": AuthFailed,
+    "billing_error": AuthFailed,
+    "rate_limit_exceeded": RateLimited,
+    "rate_limit_error": RateLimited,
+    "rate_limit_reached": RateLimited,
+    "insufficient_quota": RateLimited,
+    "too_many_requests": RateLimited,
+    "resource_exhausted": RateLimited,
+    "overloaded": ProviderDown,
+    "overloaded_error": ProviderDown,
+    "server_error": ProviderDown,
+    "server_overloaded": ProviderDown,
+    "service_unavailable": ProviderDown,
+    "internal_error": ProviderDown,
+    "internal_server_error": ProviderDown,
+    "internal": ProviderDown,
+    "unavailable": ProviderDown,
+    "api_error": ProviderDown,
+    "vector_store_timeout": ProviderDown,
+    "timeout_error": ProviderDown,
+    "deadline_exceeded": ProviderDown,
+    "invalid_request_error": BadRequest,
+    "invalid_argument": BadRequest,
+    "failed_precondition": BadRequest,
+    "invalid_prompt": BadRequest,
+    "not_found_error": BadRequest,
+    "not_found": BadRequest,
+    "model_not_found": BadRequest,
+    "request_too_large": ContextTooLong,
+}
+
+_ADVICE: dict[type[ProviderError], str] = {
+    RateLimited: "Try again later, as RetryModelCalls() does, or send less at once.",
+    ContextTooLong: "Send less: ContextWindow(...) cuts the history, Summarization(...) sums it up.",
+    AuthFailed: "Check the key, and that it may use this model.",
+    BadRequest: "The request itself has to change; the same one will be refused again.",
+    ProviderDown: "Try again later, as RetryModelCalls() does, or turn to another model with Fallback(...).",
+    ModelTimeout: "Try again, or allow more time.",
+}
+
+
+def error_of(
+    message: str,
+    *,
+    provider: str,
+    model: str,
+    body: Any = None,
+    status_code: int | None = None,
+    headers: Mapping[str, str] | None = None,
+    now_s: float = 0.0,
+    request_id: str | None = None,
+) -> ProviderError:
+    """Return the error of a refused call, or, without *status_code*, of an error that came inside a stream.
+
+    *body* is the answer's JSON, with the error in it or under `error`; *now_s* is the time since the epoch, from
+    which a date in `retry-after` is counted; keys of *headers* are in lower case. *request_id* is one told elsewhere.
+    """
+    headers = headers or {}
+    error = body.get("error") or body if isinstance(body, Mapping) else body
+    detail: Mapping[str, Any] = error if isinstance(error, Mapping) else {}
+    # Some servers put a status where others put a word; the word is then in `type` or `status`.
+    told = [str(value) for value in map(detail.get, ("code", "type", "status")) if value is not None]
+    words = [word for word in told if not word.isdigit()]
+    inner = next((int(word) for word in told if re.fullmatch(r"[45]\d\d", word)), None)
+    kind = _kind(status_code or inner, [word.lower() for word in words], message)
+    wait_s = retry_after_s(headers, now_s)
+    wait_s = _wait_in(detail) if wait_s is None else wait_s
+    retryable = _retryable(status_code, [word.lower() for word in words])
+    where = "" if status_code is None else f" with status {status_code}"
+    return kind(
+        f"{provider}:{model} failed{where}: {message.strip().rstrip('.')}. {_advice(kind, retryable, wait_s)}".rstrip(),
+        provider=provider,
+        model=model,
+        status_code=status_code,
+        retry_after_s=wait_s,
+        retryable=retryable,
+        request_id=request_id or headers.get("x-request-id") or headers.get("request-id"),
+        code=next(iter([*words, *told]), None),
+    )
+
+
+def _advice(kind: type[ProviderError], retryable: bool | None, wait_s: float | None) -> str:
+    if kind is RateLimited and retryable is False:
+        return "Waiting does not mend this: see the account's plan and billing."
+    if kind is RateLimited and wait_s is not None:
+        return f"The provider asks to wait {wait_s:g} s; RetryModelCalls() does so."
+    return _ADVICE.get(kind, "")
+
+
+def _kind(status_code: int | None, words: list[str], message: str) -> type[ProviderError]:
+    is_refusal = status_code in (None, 400, 413, 422)
+    if _TOO_LONG_CODES.intersection(words) or (is_refusal and _TOO_LONG.search(message)):
+        return ContextTooLong
+    if status_code is None:
+        return next((_BY_CODE[word] for word in words if word in _BY_CODE), ProviderError)
+    if status_code in (401, 402, 403) or (status_code == 400 and _BAD_KEY.search(message)):
+        return AuthFailed
+    if status_code == 413:
+        return ContextTooLong
+    if status_code == 429:
+        return RateLimited
+    if status_code == 408:
+        return ModelTimeout
+    if status_code >= 500:
+        return ProviderDown
+    return BadRequest if status_code >= 400 else ProviderError
+
+
+def _retryable(status_code: int | None, words: Iterable[str]) -> bool | None:
+    if _NEVER_AGAIN.intersection(words):
+        return False
+    if status_code in (409, 425):  # a conflict with another request, or one that came too early
+        return True
+    return False if status_code == 501 else None  # None leaves it to the kind of error
+
+
+def retry_after_s(headers: Mapping[str, str], now_s: float) -> float | None:
+    """Return how long the server asks to wait, in seconds: from `retry-after-ms`, or `retry-after` as seconds or date.
+
+    None where it does not ask, or says something that makes no sense; a date that has passed is 0.
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    told = headers.get("retry-after")
+    seconds = _number(told)
+    if seconds is not None or told is None:
+        return seconds
+    try:
+        return max(0.0, parsedate_to_datetime(told).timestamp() - now_s)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _wait_in(error: Mapping[str, Any]) -> float | None:
+    """Return the wait that an error's own details ask for, as Google writes it: `{"retryDelay": "34s"}`."""
+    details = error.get("details")
+    for detail in details if isinstance(details, list) else ():
+        delay = detail.get("retryDelay") if isinstance(detail, Mapping) else None
+        if isinstance(delay, str):
+            return _number(delay.removesuffix("s"))
+    return None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
