@@ -81,11 +81,33 @@ class ErrorInfo(Value, frozen=True):
     duration_ms: float
 
 
+class Change(Value, frozen=True):
+    """One change that a middleware made to what passed through it: who, in which hook, which field, from what to what.
+
+    *field* is a field of the model request or of the tool call (`tools`, `instructions`, `messages`,
+    `settings.temperature`, `args.city`); *old* and *new* are compact, JSON-able and redacted: tools by their names,
+    messages and long texts by the part that differs.
+    """
+
+    middleware: str
+    hook: str
+    field: str
+    old: Any = None
+    new: Any = None
+
+
 class Node(Value, frozen=True, kw_only=True):
     """For `on_node`: the start or the end of one entry of the run's record.
 
-    *kind* is `run`, `step`, `model` or `tool`; *parent_id* is the node above, None for an outermost run. What follows
-    `parent_id` is known at the end: *status* `ok` or `error`, *content* (what went in and came out) and *meta*.
+    *kind* is `run`, `step`, `model` or `tool`; *parent_id* is the node above, None for an outermost run. *started_at*
+    is in seconds since 1970, UTC. *step* is the number of the step that a step, model or tool node belongs to.
+
+    What follows is known at the end. *status* is `ok` or `error`; *outcome* tells a pause and an abort apart from the
+    two. *usage* is of this call for a model, of all below for a step and a run (nested runs included). *attempts*
+    counts the calls of the provider, 0 for a made-up response, whose maker *made_by* names; *failures* are the errors
+    of attempts that failed, *superseded* how often something already shown was taken back. *content* is `{"in": …}`,
+    at the end `{"in": …, "out": …}`: JSON-able, redacted, each text and result cut at 20 000 characters; None where
+    no reader wants it. *changes* say who changed the request of a model call, or the arguments of a tool call.
     """
 
     phase: Literal["start", "end"]
@@ -94,11 +116,26 @@ class Node(Value, frozen=True, kw_only=True):
     run_id: str
     id: str
     parent_id: str | None = None
+    thread_id: str = ""
+    started_at: float = 0.0
+    step: int | None = None
+    provider: str | None = None
+    call_class: str | None = None
+    tool_call_id: str | None = None
+    resumed_from: str | None = None
     status: Literal["ok", "error"] | None = None
+    outcome: Literal["finished", "interrupted", "aborted", "failed"] | None = None
+    finish_reason: str | None = None
     error: str | None = None
     duration_ms: float | None = None
+    usage: Usage | None = None
+    attempts: int | None = None
+    failures: tuple[str, ...] = ()
+    superseded: int = 0
+    made_by: str | None = None
     content: Any = None
     meta: Mapping[str, Any] = field(default_factory=dict)
+    changes: tuple[Change, ...] = ()
 
 
 class FileEvent(Value, frozen=True, kw_only=True):
