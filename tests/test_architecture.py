@@ -27,7 +27,8 @@ RANKS = {
 EDGES = ("builtin", "models", "stores", "report", "flow", "server", "telemetry", "testing", "cli")
 CORE_NEEDS = {"msgspec", "docstring_parser"}
 CORE_BRINGS = {"typing_extensions"}  # msgspec loads it where it is installed
-CORE_MAY_USE = {"fsspec", "pydantic"}  # inside functions: to offload to a URL, and for tools that take its models
+# Inside functions: to offload to a URL, for tools that take its models, and for what model calls cost.
+CORE_MAY_USE = {"fsspec", "pydantic", "genai_prices"}
 RESOLVES_NAMES = {"models"}  # may import an edge inside a function: it turns "provider:model" into a model
 
 MAX_LINES_OF_FILE = 400
