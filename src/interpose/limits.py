@@ -1,9 +1,10 @@
 """Limits: how far a run may go, and what happens at the end of the rope."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, Protocol, get_args
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from interpose.errors import ConfigurationError
 from interpose.request import Usage
@@ -12,14 +13,21 @@ OnExceeded = Literal["stop", "raise"]
 
 
 class Budget(Protocol):
-    """A user's own limit, asked for every paid model call, internal ones and nested runs too."""
+    """A user's own limit, asked once for every paid model call, internal ones and those of nested runs too."""
 
     async def reserve(self, ctx: Any, estimate: Usage, /) -> Any:
-        """Set *estimate* aside and return a token for it, or raise `LimitExceeded`."""
+        """Set *estimate* aside and return a token for it, or raise `LimitExceeded`.
+
+        `estimate.cost_usd` is None where the model's price is not known. Any other exception fails the run.
+        """
         ...
 
     async def settle(self, token: Any, usage: Usage | None, /) -> None:
-        """Give back what *token* set aside and charge *usage*; None where the call failed and nothing is known."""
+        """Give back what *token* set aside and charge *usage*; None where the call failed and nothing is known.
+
+        Called once for each `reserve` that returned, however the call ended, also while its run is cancelled. An
+        exception is logged and the run goes on: the call was made.
+        """
         ...
 
 
@@ -31,7 +39,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     The two timeouts cut one call: a tool's becomes an error result, a model's raises `ModelTimeout`.
 
     Raises:
-        ConfigurationError: a limit is not above 0, or `on_exceeded` is neither word.
+        ConfigurationError: a limit is not above 0, a budget is none, or `on_exceeded` is neither word.
     """
 
     max_steps: int | None = 25
@@ -56,9 +64,24 @@ class Limits(Struct, frozen=True, kw_only=True):
                 raise ConfigurationError(f"Limits({name}={value!r}): expected a number above 0, or None for no limit")
             if isinstance(value, float) and name in _COUNTS and not value.is_integer():
                 raise ConfigurationError(f"Limits({name}={value!r}): expected a whole number, or None for no limit")
+        force_setattr(self, "budgets", _budgets(self.budgets))
         if self.on_exceeded not in get_args(OnExceeded):
             raise ConfigurationError(f"Limits(on_exceeded={self.on_exceeded!r}): expected 'stop' or 'raise'")
 
 
 _NUMBERS = tuple(name for name in Limits.__struct_fields__ if name not in ("budgets", "on_exceeded"))
 _COUNTS = ("max_steps", "max_model_calls", "max_tool_calls", "max_total_tokens", "tool_concurrency")
+
+
+def _budgets(given: Any) -> tuple[Budget, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ConfigurationError(f"Limits(budgets={given!r:.80}): expected a list of budgets")
+    budgets = tuple(given)
+    for one in budgets:
+        missing = [name for name in ("reserve", "settle") if not callable(getattr(one, name, None))]
+        if isinstance(one, type) or missing:
+            lack = (
+                "it is a class: write an instance, with parentheses" if isinstance(one, type) else f"no {missing[0]}()"
+            )
+            raise ConfigurationError(f"Limits(budgets=...): {one!r:.80} is no budget ({lack})")
+    return budgets

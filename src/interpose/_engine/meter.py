@@ -3,50 +3,61 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import logging
+import math
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from interpose._engine.signals import LimitHit, Rank, Signal
-from interpose.errors import ConfigurationError, LimitExceeded
+from interpose.errors import LimitExceeded
 from interpose.limits import Budget, Limits
 from interpose.models.profiles import profile_of
-from interpose.prices import cost_usd
+from interpose.prices import price_of, required_price, with_cost
 from interpose.request import ModelRequest, Usage
+from interpose.tokens import Tally
 
 if TYPE_CHECKING:
     from interpose._engine.run import Run
 
+SETTLE_S = 10.0
+"""How long budgets may take to settle a call; a run that is cancelled waits that long for them too."""
+logger = logging.getLogger("interpose")
+
 
 def estimate(request: ModelRequest, model: Any) -> Usage:
-    """Return what to set aside for *request*: its text at four characters a token, and the most it may answer."""
-    characters = len(request.instructions) + sum(len(message.text) for message in request.messages)
-    profile = profile_of(model, request.model)
-    answer = _most(request, profile) or 0
-    usage = Usage(characters // 4 + 1, answer)
-    cost = cost_usd(usage, profile)
+    """Return what to set aside for *request*: its text and tools at four characters a token, and the longest answer."""
+    usage = Usage(Tally().request(request), _most(request, model) or 0)
+    price = price_of(model, request.model)
+    cost = price(usage) if price is not None else None
     return usage if cost is None else usage.replace(cost_usd=cost)
 
 
-def _most(request: ModelRequest, profile: Any) -> int | None:
+def _most(request: ModelRequest, model: Any) -> int | None:
     """Return the most tokens that the answer may have, where that is known."""
-    return request.settings.max_tokens or (profile.max_output_tokens if profile is not None else None)
+    if request.settings.max_tokens:
+        return request.settings.max_tokens
+    profile = profile_of(model, request.model)
+    return profile.max_output_tokens if profile is not None else None
 
 
 class Reservation:
     """What is set aside for a model call under way, on one meter and its parents; counted when somebody asks."""
 
-    __slots__ = ("_usage", "budgets", "model", "request")
+    __slots__ = ("_usage", "around", "budgets", "is_over", "model", "request")
 
-    def __init__(self, request: ModelRequest, model: Any) -> None:
+    def __init__(self, request: ModelRequest, model: Any, around: Reservation | None) -> None:
         self.request = request
         self.model = model
+        self.around = around
+        self.is_over = False
         self.budgets: list[tuple[Budget, Any]] = []
         self._usage: Usage | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether nobody knows how long the answer may get: then all that is left is set aside."""
-        return _most(self.request, profile_of(self.model, self.request.model)) is None
+        return _most(self.request, self.model) is None
 
     @property
     def usage(self) -> Usage:
@@ -54,6 +65,32 @@ class Reservation:
         if self._usage is None:
             self._usage = estimate(self.request, self.model)
         return self._usage
+
+    def charged(self, told: Usage | None) -> Usage:
+        """Return what a call that succeeded is charged: what was told, and the estimate of what was not."""
+        if told is not None and told.input_tokens is not None and told.output_tokens is not None:
+            return told
+        if told is None or told.total_tokens is None:
+            return self.usage if told is None or told.cost_usd is None else self.usage.replace(cost_usd=told.cost_usd)
+        if told.input_tokens is None and told.output_tokens is None:
+            return told if told.cost_usd is not None else told.replace(cost_usd=self.usage.cost_usd)
+        guess = self.usage
+        read = told.input_tokens if told.input_tokens is not None else guess.input_tokens
+        said = told.output_tokens if told.output_tokens is not None else guess.output_tokens
+        whole = told.replace(input_tokens=read, output_tokens=said, total_tokens=None, cost_usd=None)
+        return with_cost(whole, self.model, self.request.model)
+
+
+_under_way: ContextVar[Reservation | None] = ContextVar("interpose_call_under_way", default=None)
+"""The model call, with something set aside, within which the current code runs."""
+
+
+def call_under_way() -> Reservation | None:
+    """Return the innermost call that is under way around the current code: a call within it cannot wait for it."""
+    one = _under_way.get()
+    while one is not None and one.is_over:
+        one = one.around
+    return one
 
 
 class Meter:
@@ -87,9 +124,25 @@ class Meter:
             Signal: a limit of this run or of one around it is reached.
             ConfigurationError: the cost is limited and the model's price is not known.
         """
-        reservation = await self._reserve(request, model) if self._check_model_calls() else None
+        if not self._check_model_calls():
+            self._count_model_call(1)
+            return None
+        reservation = Reservation(request, model, call_under_way())
+        while (full := self._full(reservation)) is not None and reservation.around is None:
+            await full.wait()
+            self._check_model_calls()  # others have begun meanwhile
+        self._count_model_call(1)
         for meter in self.chain():
-            meter.model_calls += 1
+            if meter.limits.max_total_tokens is not None or meter.limits.max_cost_usd is not None:
+                meter.reserved = meter.reserved or set()
+                meter.reserved.add(reservation)
+        _under_way.set(reservation)
+        try:
+            await self._ask_budgets(reservation)
+        except BaseException:
+            self._count_model_call(-1)  # nothing was sent
+            await self.end_model_call(reservation, None, failed=True)
+            raise
         return reservation
 
     def _check_model_calls(self) -> bool:
@@ -109,29 +162,24 @@ class Meter:
             meter = meter.parent
         return limited
 
-    async def _reserve(self, request: ModelRequest, model: Any) -> Reservation:
-        reservation = Reservation(request, model)
-        while (full := self._full(reservation)) is not None:
-            await full.wait()
-        self._check_model_calls()  # again, since this call may have waited
-        for meter in self.chain():
-            if meter.limits.max_total_tokens is not None or meter.limits.max_cost_usd is not None:
-                meter.reserved = meter.reserved or set()
-                meter.reserved.add(reservation)
-        try:
-            for meter in self.chain():
-                await self._ask_budgets(meter, reservation)
-        except BaseException:
-            await self.end_model_call(reservation, None, failed=True)
-            raise
-        return reservation
+    def _count_model_call(self, by: int) -> None:
+        meter: Meter | None = self
+        while meter is not None:
+            meter.model_calls += by
+            meter = meter.parent
 
-    async def _ask_budgets(self, meter: Meter, reservation: Reservation) -> None:
-        for budget in meter.limits.budgets:
+    async def _ask_budgets(self, reservation: Reservation) -> None:
+        """Ask each budget of this run and of those around it once; one that several have counts as the outermost's."""
+        owners = {id(budget): meter for meter in self.chain() for budget in meter.limits.budgets}
+        asked: set[int] = set()
+        for budget in [budget for meter in self.chain() for budget in meter.limits.budgets]:
+            if id(budget) in asked:
+                continue
+            asked.add(id(budget))
             try:
                 token = await budget.reserve(self.run.ctx, reservation.usage)
             except LimitExceeded as error:
-                self.run.note(Rank.LIMIT, LimitHit(meter.run, error.limit, error.value, str(error)))
+                self.run.note(Rank.LIMIT, LimitHit(owners[id(budget)].run, error.limit, error.value, str(error)))
                 raise Signal(self.run.noted) from error  # type: ignore[arg-type]  # just noted
             reservation.budgets.append((budget, token))
 
@@ -140,24 +188,24 @@ class Meter:
 
         Raises:
             Signal: what is spent has reached a limit.
+            ConfigurationError: the cost is limited and the model's price is not known.
         """
+        full: Meter | None = None
         for meter in self.chain():
             limits = meter.limits
+            aside = meter.reserved or ()
             if limits.max_total_tokens is not None:
                 if meter.tokens >= limits.max_total_tokens:
                     self.refuse(meter, "max_total_tokens", limits.max_total_tokens)
-                aside = sum(one.usage.total_tokens or 0 for one in meter.reserved or ())
-                unknown = any(one.is_open for one in meter.reserved or ())
-                if unknown or (aside and meter.tokens + aside >= limits.max_total_tokens):
-                    return meter
+                if aside and meter.tokens + _tokens_of(aside) >= limits.max_total_tokens:
+                    full = full or meter
             if limits.max_cost_usd is not None:
-                _check_price(reservation)
+                required_price(reservation.model, reservation.request.provider, reservation.request.model)
                 if meter.cost >= limits.max_cost_usd:
                     self.refuse(meter, "max_cost_usd", limits.max_cost_usd)
-                spent = sum(one.usage.cost_usd or 0.0 for one in meter.reserved or ())
-                if spent and meter.cost + spent >= limits.max_cost_usd:
-                    return meter
-        return None
+                if aside and meter.cost + _cost_of(aside) >= limits.max_cost_usd:
+                    full = full or meter
+        return full
 
     async def wait(self) -> None:
         """Wait until a running call gives back what it set aside."""
@@ -169,8 +217,12 @@ class Meter:
     async def end_model_call(self, reservation: Reservation | None, usage: Usage | None, *, failed: bool) -> None:
         """Charge what a call used; what was not told is charged as it was estimated, but for a failed call."""
         charged = usage
-        if charged is None and reservation is not None and not failed:
-            charged = reservation.usage
+        if reservation is not None and not failed:
+            charged = reservation.charged(usage)
+        if reservation is not None:
+            reservation.is_over = True
+            if _under_way.get() is reservation:
+                _under_way.set(reservation.around)
         meter: Meter | None = self
         while meter is not None:
             if charged is not None:
@@ -179,10 +231,9 @@ class Meter:
             if reservation is not None:
                 meter.give_back(reservation)
             meter = meter.parent
-        if reservation is not None:
+        if reservation is not None and reservation.budgets:
             budgets, reservation.budgets = reservation.budgets, []
-            for budget, token in budgets:
-                await budget.settle(token, charged)
+            await settle(budgets, charged)
 
     def give_back(self, reservation: Reservation) -> None:
         """Let go of what was set aside, and wake those who wait for it."""
@@ -255,11 +306,46 @@ def limits_spending(limits: Limits) -> bool:
     return bool(limits.budgets) or any([one is not None for one in counted])
 
 
-def _check_price(reservation: Reservation) -> None:
-    profile = profile_of(reservation.model, reservation.request.model)
-    if profile is None or profile.input_price is None or profile.output_price is None:
-        request = reservation.request
-        raise ConfigurationError(
-            f"max_cost_usd is set, but the price of {request.provider}:{request.model} is not known; "
-            f"give the model profile=ModelProfile(input_price=..., output_price=...), in USD per million tokens"
-        )
+def _tokens_of(aside: Iterable[Reservation]) -> float:
+    """Return the tokens that are set aside: no end of them where an answer may get as long as it likes."""
+    if any([one.is_open for one in aside]):
+        return math.inf
+    return sum([one.usage.total_tokens or 0 for one in aside])
+
+
+def _cost_of(aside: Iterable[Reservation]) -> float:
+    """Return the USD that are set aside; a call of a model without a price sets nothing aside."""
+    if any([one.is_open and one.usage.cost_usd is not None for one in aside]):
+        return math.inf
+    return sum([one.usage.cost_usd or 0.0 for one in aside])
+
+
+async def settle(budgets: list[tuple[Budget, Any]], usage: Usage | None) -> None:
+    """Settle a call with each budget, also while the run is cancelled; what fails is logged, since the call was made.
+
+    Raises:
+        CancelledError: the run was cancelled meanwhile; all were settled first, or had their time.
+    """
+    loop = asyncio.get_running_loop()
+    tasks = {loop.create_task(_settle(budget, token, usage)) for budget, token in budgets}
+    cancelled: asyncio.CancelledError | None = None
+    until = loop.time() + SETTLE_S
+    while tasks and (left := until - loop.time()) > 0:
+        try:
+            _, tasks = await asyncio.wait(tasks, timeout=left)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if tasks:
+        logger.error("a budget took over %s s to settle a call and was cut", SETTLE_S)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=1)
+    if cancelled is not None:
+        raise cancelled
+
+
+async def _settle(budget: Budget, token: Any, usage: Usage | None) -> None:
+    try:
+        await budget.settle(token, usage)
+    except Exception:
+        logger.exception("%r failed to settle a call that was made; what it set aside stays so", budget)
