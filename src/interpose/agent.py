@@ -93,8 +93,7 @@ class Agent(Generic[ContextT]):
         self.after_tool = after_tool
         self.post_model_hooks = list(post_model_hooks)
         self.pre_model_hooks: list[Any] = []
-        if redact:
-            raise ConfigurationError("this release redacts no records; leave redact= out (ContentGuard redacts text)")
+        self.redact: Any = redact
         self.clock = clock or REAL_CLOCK
         self.checkpoint_key = checkpoint_key or PROCESS_KEY
         self.name = name

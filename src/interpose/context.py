@@ -250,7 +250,7 @@ class RunContext(Generic[ContextT]):
         """
         from interpose._engine.own_call import generate
 
-        return await generate(self._run, messages_or_request, model, instructions, settings, call_class)
+        return await generate(self._run, messages_or_request, model, instructions, settings, call_class, self._node)
 
 
 class ToolContext(RunContext[ContextT]):

@@ -112,6 +112,8 @@ class Middleware(Generic[ContextT]):
     """Keep every event of a model call back until the model seam has returned, or `ctx.release_stream()`."""
     nested: bool = False
     """Take part in nested runs too, outermost."""
+    reads_content: bool = True
+    """Whether its `on_node` looks at the contents of nodes; they are made only where somebody does."""
     run_state: Callable[[], Any] | None = None
     """What makes `ctx.private(self)` for a run; a dict where it is None."""
     saved: bool = False

@@ -173,6 +173,11 @@ class Redactor:
         return HIDDEN
 
 
+def as_redactor(given: Any) -> Redactor:
+    """Return what `redact=` says as a redactor."""
+    return given if isinstance(given, Redactor) else Redactor(given) if given else REDACTOR
+
+
 class _TooLongError(Exception):
     """A structured value is longer, or deeper, than the record keeps."""
 

@@ -15,7 +15,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from interpose._engine.signals import Note, Rank, Signal
-from interpose._engine.steering import steer, what_holds, wrong
+from interpose._engine.steering import rewritten, steer, what_holds, wrong
 from interpose.errors import HookError, InterposeError, NextCalledTwice
 from interpose.outcomes import Retry, Skip
 
@@ -311,7 +311,7 @@ async def enter_layer(call: Call, index: int, value: Any, via: Next | None) -> A
         layer = call.layers[index]
         result = None
         if layer.before is not None:
-            value, result = await _before(call, layer, value)
+            value, result = await _before(call, layer, index, value)
         inside = value
         while True:
             if result is None and layer.wrap is None and call.replay and layer_key(call, index) in call.replay:
@@ -341,7 +341,7 @@ async def enter_layer(call: Call, index: int, value: Any, via: Next | None) -> A
             via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
 
 
-async def _before(call: Call, layer: Layer, value: Any) -> tuple[Any, Any]:
+async def _before(call: Call, layer: Layer, index: int, value: Any) -> tuple[Any, Any]:
     """Return the value to go on with, and the result if the hook answered."""
     hook = layer.before
     said = hook.call(call.ctx, value)  # type: ignore[union-attr]  # has a before
@@ -353,7 +353,7 @@ async def _before(call: Call, layer: Layer, value: Any) -> tuple[Any, Any]:
         return value, None
     name = hook.name  # type: ignore[union-attr]  # as above
     if said.__class__ is call.takes:
-        return call.changed(layer, name, value, said), None
+        return rewritten(call, layer, index, name, value, said), None
     if said.__class__ is Skip and Skip in call.steers[name]:
         result = said.result
         return value, result if result.__class__ is call.gives else call.lift(layer, name, result)

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 async def configure(run: Run, config: RunConfig) -> RunConfig:
     """Pipe *config*, with the messages as they are now, through the `on_config` hooks."""
-    changes: list[tuple[str, RunConfig]] = []
+    base, changes = config, list[tuple[str, RunConfig]]()
     for hook in run.plan.on_config:
         changed = await pipe_config(run, hook, config)
         if changed is not config:
             changes.append((repr(hook), changed))
             config = changed
     run.config_changes = changes
+    if changes and run.record is not None:
+        run.record.configured(base, changes)
     return config.replace(tools=_unique(config.tools)) if changes else config
 
 

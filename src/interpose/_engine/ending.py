@@ -73,8 +73,7 @@ async def end(run: Run, result: RunResult | None, failure: BaseException | None)
         except Exception:
             logger.exception("the claim on run %s could not be settled", run.resumed_from)
     if run.record is not None:
-        shown = error if kind is not None else None
-        await run.record.pop(run.run_node, result, shown)
+        await run.record.end_run(result, kind, error if kind is not None else None)
     for one in reversed(run.opened):
         await close_middleware(one)
 

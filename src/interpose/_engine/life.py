@@ -204,7 +204,7 @@ async def begin_record(run: Run) -> None:
         listeners += [pair for pair in run.parent.record.listeners if pair[0].middleware not in own]
     if listeners:
         run.record = Record(run, tuple(listeners), run.parent_node_id)
-        run.run_node = await run.record.push("run", run.agent.name, run.given)
+        run.run_node = await run.record.push("run", run.agent.name)
 
 
 def check_provided(run: Run) -> None:

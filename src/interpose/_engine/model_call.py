@@ -139,7 +139,9 @@ async def call_model(call: Any, index: int, request: ModelRequest, via: Next | N
         run.names = (request.provider, request.model)
         call.reached = request
         response = await provide(run, request, model, call, told, task or call.task)
-    except BaseException:
+    except BaseException as error:
+        if run.record is not None:
+            run.record.failed_attempt(error)
         if counted:
             await charge(run, call, told[0] if told else None, reservation, model, request.model, failed=not told)
         raise
@@ -167,8 +169,11 @@ async def begin_again(call: ModelCall) -> None:
 
 async def charge(
     run: Run, call: ModelCall | None, usage: Usage | None, reservation: Any, model: Any, name: str, *, failed: bool
-) -> None:
-    """Charge what a call of *model* used to the meter, the run and, where there is one, the seam's *call*."""
+) -> Usage | None:
+    """Charge what a call of *model* used to the meter, the run and, where there is one, the seam's *call*.
+
+    Returns it with its cost.
+    """
     if usage is not None:
         usage = with_cost(usage, model, name)
         if call is not None:
@@ -176,6 +181,7 @@ async def charge(
         run.add_usage(usage)
     if not run.meter.plain:
         await run.meter.end_model_call(reservation, usage, failed=failed)
+    return usage
 
 
 def admit(call: ModelCall, request: ModelRequest) -> ModelRequest:

@@ -74,7 +74,9 @@ class ModelHooks(Middleware[Any]):
                 return said.interrupt
             if said.short_circuit is not None:
                 return _answer(request, said.short_circuit)
-            request = _changed(request, said)
+            before, request = request, _changed(request, said)
+            if ctx._run.record is not None:
+                ctx._run.record.hooked.append((_name(hook), "pre_model_hook", before, request))
         return request
 
     async def _judged(
@@ -113,8 +115,11 @@ async def _call(hook: Callable[[Any], Any], context: Any, kind: type[ResultT]) -
         said = await said
     if said is None or isinstance(said, kind):
         return said
-    name = getattr(hook, "__name__", type(hook).__name__)
-    raise HookError(f"model hook {name} returned {type(said).__name__}; expected a {kind.__name__} or nothing")
+    raise HookError(f"model hook {_name(hook)} returned {type(said).__name__}; expected a {kind.__name__} or nothing")
+
+
+def _name(hook: Callable[[Any], Any]) -> str:
+    return str(getattr(hook, "__name__", type(hook).__name__))
 
 
 def _answer(request: ModelRequest, given: AssistantMessage | ModelResponse) -> ModelResponse:

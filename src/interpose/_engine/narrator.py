@@ -72,6 +72,8 @@ class Narrator:
 
     last_text = ""
     announces = False
+    superseded = 0
+    """How often what was shown was taken back."""
     """Whether the text is to be announced as structured output."""
 
     def begin(self) -> Assembly:
@@ -238,6 +240,7 @@ class Narrator:
         if self.shown_calls:
             value["toolCallIds"] = list(self.shown_calls)
         if value:
+            self.superseded += 1
             held = self.pipe.held
             if held is not None:
                 gone = {*self.shown_text, *self.shown_calls}

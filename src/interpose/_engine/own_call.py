@@ -14,11 +14,18 @@ from interpose.inputs import as_messages
 from interpose.request import ModelRequest, ModelResponse, ModelSettings, Usage
 
 if TYPE_CHECKING:
+    from interpose._engine.record import OpenNode
     from interpose._engine.run import Run
 
 
 async def generate(
-    run: Run, given: Any, model: Any, instructions: str | None, settings: ModelSettings | None, call_class: str
+    run: Run,
+    given: Any,
+    model: Any,
+    instructions: str | None,
+    settings: ModelSettings | None,
+    call_class: str,
+    parent: OpenNode | None = None,
 ) -> ModelResponse:
     """Make a model call of a middleware's own: counted and recorded, never shown, passed through no layer."""
     if run.done:
@@ -49,8 +56,7 @@ async def generate(
     reservation = await run.meter.begin_model_call(request, target)
     node = None
     if run.record is not None:
-        node = run.record.open("model", request.model, request)
-        await run.record.opened(node)
+        node = await run.record.open_model(request, parent, own=True)
     told: list[Usage | None] = []
     try:
         response = await provide(run, request, target, None, told, asyncio.current_task())
@@ -58,9 +64,9 @@ async def generate(
         spent = told[0] if told else None
         await charge(run, None, spent, reservation, target, request.model, failed=spent is None)
         if node is not None:
-            await run.record.close(node, error=error)  # type: ignore[union-attr]  # it is there
+            await run.record.close_own(node, None, spent, error)  # type: ignore[union-attr]  # it is there
         raise
-    await charge(run, None, response.usage, reservation, target, request.model, failed=False)
+    usage = await charge(run, None, response.usage, reservation, target, request.model, failed=False)
     if node is not None:
-        await run.record.close(node, content=response)  # type: ignore[union-attr]  # as above
+        await run.record.close_own(node, response, usage)  # type: ignore[union-attr]  # as above
     return response

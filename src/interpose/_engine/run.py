@@ -270,6 +270,8 @@ class Run(RunState):
         run: Run | None = self
         while run is not None:
             run.usage = usage if run.usage is NO_USAGE else run.usage + usage
+            if run.record is not None:
+                run.record.spend(usage)
             run = run.parent
 
     def settle_response(self, request: ModelRequest, response: ModelResponse, usage: Usage | None) -> None:

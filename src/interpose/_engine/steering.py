@@ -31,6 +31,14 @@ def steer(call: Call, layer: Layer, hook: str, outcome: Any, values: str) -> Non
     raise Signal(call.pending())  # type: ignore[arg-type]  # just noted
 
 
+def rewritten(call: Call, layer: Layer, index: int, hook: str, before: Any, after: Any) -> Any:
+    """Return what a before-hook put in the place of *before*, checked, and noted where there is a record."""
+    changed = call.changed(layer, hook, before, after)
+    if call.run.record is not None:
+        call.run.record.rewrote(call, index, before, changed)
+    return changed
+
+
 def wrong(layer: Any, hook: str, value: Any, expected: str) -> HookError:
     """Return the error of a hook that returned what its seam does not take; *layer* has a name."""
     return HookError(

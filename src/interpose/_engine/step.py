@@ -108,16 +108,14 @@ async def model_call(run: Run, request: ModelRequest, phase: str = "model_stream
     pipe = run.pipe
     if run.plan.holds_stream and pipe.active:
         pipe.held = []
-    node = await run.record.push("model", request.model, request) if run.record is not None else None
+    node = await run.record.open_model(request) if run.record is not None else None
     try:
         response: ModelResponse = await compose(call, request)
         if pipe.active or response is not call.response:
             response = await settle(call, response)
     except BaseException as error:
         if node is not None:
-            if call.reached is not None:
-                node.name, node.content = call.reached.model, call.reached
-            await run.record.pop(node, error=error)  # type: ignore[union-attr]  # it is there
+            await run.record.close_model(node, call, request, None, error)  # type: ignore[union-attr]  # it is there
         raise
     if pipe.held is not None:
         pipe.release()
@@ -127,8 +125,7 @@ async def model_call(run: Run, request: ModelRequest, phase: str = "model_stream
     run.settle_response(sent or request, response, call.usage)
     run.model_call = None
     if node is not None:
-        node.name, node.content = (sent or request).model, sent or request
-        await run.record.pop(node, response)  # type: ignore[union-attr]  # as above
+        await run.record.close_model(node, call, request, response)  # type: ignore[union-attr]  # as above
     if call.usage is not None and run.plan.on_usage:
         for hook in run.plan.on_usage:
             await run.tell(hook, call.usage)

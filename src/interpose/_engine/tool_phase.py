@@ -252,8 +252,7 @@ class ToolPhase:
         run = self.run
         one.task = current_task()  # type: ignore[assignment]  # a coroutine runs in a task
         if run.record is not None:
-            one.node = one.ctx._node = run.record.open("tool", one.original.name, one.original, parent=run.step_node)
-            await run.record.opened(one.node)
+            one.node = one.ctx._node = await run.record.open_tool(one)
         failure: BaseException | None = None
         try:
             result = await compose(one, one.original)
@@ -268,7 +267,7 @@ class ToolPhase:
             one.asked = one.asked or question(run, pause.reason, pause.value, one.ran)
         finally:
             if one.node is not None:
-                await run.record.close_tool(one.node, one.ran, one.result, failure)  # type: ignore[union-attr]  # there
+                await run.record.close_tool(one, failure)  # type: ignore[union-attr]  # there
             failure = None  # its traceback holds this very frame
             if self.left == 1:  # the last one wakes the run itself, a turn of the loop before its callback would
                 self.left = 0

@@ -1,0 +1,164 @@
+"""What the record shows of what went in and came out: JSON-able, without secrets, each text and value cut to size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import is_
+from typing import Any
+
+import msgspec
+
+from interpose.inputs import as_messages
+from interpose.messages import AssistantMessage, Message, ToolCall, ToolResult
+from interpose.redaction import Redactor
+from interpose.request import ModelRequest, ModelResponse, ModelSettings
+from interpose.result import RunResult
+
+MAX_NAME = 200
+
+
+class Shown:
+    """Makes the contents of one run's nodes; what several requests share is made once, and is the same object."""
+
+    __slots__ = ("_messages", "_names", "_shown", "_tools", "redactor")
+
+    def __init__(self, redactor: Redactor) -> None:
+        self.redactor = redactor
+        self._messages: Sequence[Message] = ()
+        self._shown: list[dict[str, Any]] = []
+        self._tools: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self._names: dict[str, str] = {}
+
+    def name(self, name: str) -> str:
+        """Return the name of a node; that of a tool may be anything that a model made up."""
+        shown = self._names.get(name)
+        if shown is None:
+            shown = self.redactor.text(name[: 2 * MAX_NAME])
+            self._names[name] = shown = shown if len(shown) <= MAX_NAME else shown[:MAX_NAME] + "…"
+        return shown
+
+    def given(self, given: Any) -> Any:
+        """Return what a run was given, as messages."""
+        if given is None:
+            return None
+        try:
+            return {"messages": [self._message(one) for one in as_messages(given)]}
+        except Exception:
+            return self.redactor.value(given)
+
+    def result(self, result: RunResult) -> dict[str, Any]:
+        """Return what a run came to."""
+        shown: dict[str, Any] = {"text": self.redactor.cut(result.text), "finish_reason": result.finish_reason}
+        if result.output is not None:
+            shown["output"] = self.redactor.value(result.output)
+        if result.interrupts:
+            shown["interrupts"] = [self.redactor.value(one.to_dict()) for one in result.interrupts]
+        return shown
+
+    def request(self, request: ModelRequest) -> dict[str, Any]:
+        """Return what a model was sent."""
+        shown: dict[str, Any] = {"provider": request.provider, "model": request.model}
+        if request.instructions:
+            shown["instructions"] = self.redactor.cut(request.instructions)
+        shown["messages"] = self._all_messages(request.messages)
+        if request.tools:
+            shown["tools"] = [self._tool(one) for one in request.tools]
+        if request.settings is not NO_SETTINGS and request.settings != NO_SETTINGS:
+            shown["settings"] = self.redactor.value(request.settings)
+        if request.output_schema is not None:
+            shown["output_schema"] = self.redactor.value(request.output_schema)
+        if request.metadata:
+            shown["metadata"] = self.redactor.value(request.metadata)
+        return shown
+
+    def response(self, response: ModelResponse) -> dict[str, Any]:
+        """Return what a model answered."""
+        shown = self._message(response.message)
+        shown["finish_reason"] = response.finish_reason
+        return shown
+
+    def call(self, call: ToolCall) -> dict[str, Any]:
+        """Return a tool call."""
+        shown: dict[str, Any] = {"id": call.id, "name": self.name(call.name), "args": self.redactor.value(call.args)}
+        if call.raw is not None:
+            shown["raw"] = self.redactor.cut(call.raw)
+        if call.error is not None:
+            shown["error"] = self.redactor.cut(call.error)
+        if call.edited_by is not None:
+            shown["edited_by"] = self.redactor.cut(call.edited_by)
+        return shown
+
+    def answer(self, result: ToolResult) -> dict[str, Any]:
+        """Return what a tool call came to."""
+        if result.parts:
+            return {"data": [self._part(one) for one in result.parts], "is_error": result.is_error}
+        return {"data": self.redactor.value(result.data), "is_error": result.is_error}
+
+    def _all_messages(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """Return *messages*; those that the last request had too are not made again."""
+        before, shown = self._messages, self._shown
+        if before and all(map(is_, before, messages)) and len(messages) >= len(before):
+            made = [*shown, *[self._message(one) for one in messages[len(before) :]]]
+        else:
+            known = {id(message): made for message, made in zip(before, shown, strict=True)}
+            made = [known.get(id(one)) or self._message(one) for one in messages]
+        self._messages, self._shown = messages, made
+        return made
+
+    def _message(self, message: Message) -> dict[str, Any]:
+        cut = self.redactor.cut
+        shown: dict[str, Any] = {"role": message.role, "id": message.id, "text": cut(message.text)}
+        if message.__class__ is AssistantMessage:
+            if message.reasoning:
+                shown["reasoning"] = cut(message.reasoning)
+            if message.tool_calls:
+                shown["tool_calls"] = [self.call(one) for one in message.tool_calls]
+        elif message.tool_call_id is not None:
+            shown["tool_call_id"] = message.tool_call_id
+            if message.is_error:  # type: ignore[union-attr]  # a tool message has a call
+                shown["is_error"] = True
+        name = getattr(message, "name", None)
+        if name:
+            shown["name"] = self.name(name)
+        others = [one for one in getattr(message, "parts", ()) if type(one).__name__ not in IN_FIELDS]
+        if others:
+            shown["parts"] = [self._part(one) for one in others]
+        if message.metadata:
+            shown["metadata"] = self.redactor.value(message.metadata)
+        return shown
+
+    def _part(self, part: Any) -> Any:
+        """Return a part of a message; bytes by their size."""
+        if not hasattr(part, "media_type"):
+            return self.redactor.value(part)
+        shown: dict[str, Any] = {"type": part.__struct_config__.tag}
+        for name in ("media_type", "url", "file_id", "name"):
+            value = getattr(part, name, None)
+            if value is not None:
+                shown[name] = f"<{len(value)} characters>" if value[:5] == "data:" else self.redactor.cut(value)
+        if part.data is not None:
+            shown["size_bytes"] = len(part.data) * 3 // 4
+        return shown
+
+    def _tool(self, tool: Any) -> dict[str, Any]:
+        known = self._tools.get(id(tool))
+        if known is None:
+            parameters = _texts(tool.parameters, self.redactor)
+            shown = {"name": self.name(tool.name), "description": self.redactor.cut(tool.description or "")}
+            known = self._tools[id(tool)] = (tool, {**shown, "parameters": parameters})
+        return known[1]
+
+
+NO_SETTINGS = ModelSettings()
+IN_FIELDS = frozenset(("TextPart", "ReasoningPart", "ToolCall"))
+
+
+def _texts(schema: Any, redactor: Redactor) -> Any:
+    """Return a JSON schema with its texts redacted; a property named `token` is no secret."""
+    if isinstance(schema, Mapping):
+        return {str(key): _texts(value, redactor) for key, value in schema.items()}
+    if isinstance(schema, list | tuple):
+        return [_texts(one, redactor) for one in schema]
+    if isinstance(schema, str):
+        return redactor.cut(schema)
+    return msgspec.to_builtins(schema) if schema is None or isinstance(schema, bool | int | float) else str(schema)
