@@ -530,16 +530,16 @@ async def test_real_calls_can_be_forbidden(call: type_of_call) -> None:
 
 
 @live
-def test_one_model_serves_one_loop_after_another() -> None:
-    model = OpenAIChat("m", base_url="http://127.0.0.1:1/v1")
+def test_one_model_serves_one_loop_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = OpenAIChat("m", api_key="k")
 
     async def ask() -> str:
         async with ChatServer(events(*ANSWER)) as server:
-            model._base_url = server.base_url
+            monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
             return (await fold(model.stream(request_of()))).text
 
     assert [asyncio.run(ask()), asyncio.run(ask())] == ["Zürich ✓", "Zürich ✓"]
-    assert model._clients._held == {}
+    assert model._connection._clients._held == {}
 
 
 @live

@@ -9,7 +9,7 @@ from tests.providers.wire_server import Asked, Reply, WireServer
 
 from interpose.errors import BadRequest
 from interpose.models.base import Model
-from interpose.testing.model_stage import FEATURES, Answer, Heard, Play, Refusal
+from interpose.testing.model_contract import FEATURES, Answer, Heard, Play, Refusal
 
 
 class Vendor(Protocol):

@@ -19,6 +19,8 @@ UNKNOWN = ModelProfile(
 )
 """What a model that nobody knows is taken for: small, of unknown price, and able to do little."""
 
+_SAME_MODELS = {"openai-responses": "openai"}  # another way to the same models
+
 _OTHER_VERSION = re.compile(r"[-.]\d{1,2}(?!\d)|[^-:@/]")
 
 
@@ -42,7 +44,7 @@ def known_profile(provider: str, model: str) -> ModelProfile | None:
 
     What follows the name may be a date, a size or the like, but no version: `gpt-5` does not stand for `gpt-5.9`.
     """
-    own = listed().profiles.get(provider, {})
+    own = listed().profiles.get(_SAME_MODELS.get(provider, provider), {})
     names = [name for name in own if model == name or _stands_for(name, model)]
     return own[max(names, key=len)] if names else None
 

@@ -1,5 +1,6 @@
 """Names of tools that vendors take: letters, digits, `_` and `-`, 64 at most."""
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -24,6 +25,17 @@ def wire_names(tools: Iterable[Any]) -> dict[str, str]:
             mended, count = wire_name(name)[: MAX_LENGTH - len(tail)] + tail, count + 1
         names[name] = mended
     return names
+
+
+def wire_id(id: str, max_length: int = MAX_LENGTH) -> str:
+    """Return the id of a call in a form that vendors take: one of another vendor may be longer, or have other letters.
+
+    Equal ids stay equal, and different ones different.
+    """
+    if id and len(id) <= max_length and _REFUSED.search(id) is None:
+        return id
+    mark = hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:16]
+    return f"{_REFUSED.sub('_', id)[: max_length - 17]}_{mark}"
 
 
 def schema_name(schema: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from interpose.models.openai.dialect import Dialect
 from interpose.models.openai.model import OpenAIChat
-from interpose.models.openai.wire import from_wire, to_wire
+from interpose.models.openai.reading import from_wire
+from interpose.models.openai.wire import to_wire
 
 __all__ = ["Dialect", "OpenAIChat", "from_wire", "to_wire"]

@@ -18,10 +18,12 @@ from interpose.messages import (
     UserMessage,
 )
 from interpose.models.openai.dialect import Dialect
-from interpose.models.wire_names import wire_name
+from interpose.models.openai.extras import put_back
+from interpose.models.wire_names import wire_id, wire_name
 from interpose.request import ModelRequest
 from interpose.text import to_json
 
+MAX_ID_LENGTH = 40  # of ids of calls, as the API says when it refuses one, 2026-11
 AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav"}  # where the subtype is not the API's word
 
 
@@ -45,9 +47,10 @@ def wire_messages(
             case UserMessage():
                 wire.append(_user(message, request))
             case AssistantMessage():
-                wire.append(_assistant(message, names, dialect))
+                wire.append(_assistant(message, request, names, dialect))
             case ToolMessage():
-                wire.append({"role": "tool", "tool_call_id": message.tool_call_id, "content": message.text})
+                id = wire_id(message.tool_call_id, MAX_ID_LENGTH)
+                wire.append({"role": "tool", "tool_call_id": id, "content": message.text})
                 shown += _shown(message, request)
             case _:
                 assert_never(message)
@@ -57,7 +60,7 @@ def wire_messages(
 def _user(message: UserMessage, request: ModelRequest) -> dict[str, Any]:
     wire: dict[str, Any] = {"role": "user", "content": message.text}
     if message.parts:
-        wire["content"] = _parts(message.parts, request)
+        wire["content"] = _parts(message.parts, request) or message.text
     if message.name:
         wire["name"] = wire_name(message.name)
     return wire
@@ -66,21 +69,25 @@ def _user(message: UserMessage, request: ModelRequest) -> dict[str, Any]:
 def _shown(message: ToolMessage, request: ModelRequest) -> list[dict[str, Any]]:
     """Return the parts of a tool's answer that are no text, under a line that says whose they are."""
     parts = _parts([part for part in message.parts if not isinstance(part, TextPart)], request)
-    said = {"type": "text", "text": f"Belongs to the result of the tool call {message.tool_call_id}:"}
+    said = {
+        "type": "text",
+        "text": f"Belongs to the result of the tool call {wire_id(message.tool_call_id, MAX_ID_LENGTH)}:",
+    }
     return [said, *parts] if parts else []
 
 
-def _assistant(message: AssistantMessage, names: Mapping[str, str], dialect: Dialect) -> dict[str, Any]:
+def _assistant(
+    message: AssistantMessage, request: ModelRequest, names: Mapping[str, str], dialect: Dialect
+) -> dict[str, Any]:
     wire: dict[str, Any] = {"role": "assistant", "content": message.text}
     if message.tool_calls:
         wire["content"] = message.text or None
         wire["tool_calls"] = [_call(call, names) for call in message.tool_calls]
     if dialect.send_reasoning and message.reasoning:
-        wire["reasoning_content"] = message.reasoning
-    for part in message.parts:
-        if isinstance(part, ProviderPart) and _is_own(part):
-            for key, value in part.data.items():
-                wire[key] = [*wire[key], *value] if isinstance(wire.get(key), list) else value
+        wire[dialect.reasoning_field] = message.reasoning
+    own = [part for part in message.parts if isinstance(part, ProviderPart) and _is_own(part, request)]
+    if own:
+        put_back(wire, own, dialect.keep_extras)
     return wire
 
 
@@ -88,11 +95,11 @@ def _call(call: ToolCall, names: Mapping[str, str]) -> dict[str, Any]:
     # Broken arguments are sent inside an object: servers that read the history refuse anything else.
     args = call.args_json if call.error is None else to_json({"invalid_arguments": call.args_json})
     name = names.get(call.name) or wire_name(call.name)
-    return {"id": call.id, "type": "function", "function": {"name": name, "arguments": args}}
+    return {"id": wire_id(call.id, MAX_ID_LENGTH), "type": "function", "function": {"name": name, "arguments": args}}
 
 
-def _is_own(part: ProviderPart) -> bool:
-    return part.provider in ("", "openai") and isinstance(part.data, Mapping)
+def _is_own(part: ProviderPart, request: ModelRequest) -> bool:
+    return part.provider in ("", request.provider) and isinstance(part.data, Mapping)
 
 
 def _parts(parts: Iterable[Any], request: ModelRequest) -> list[dict[str, Any]]:
@@ -116,7 +123,7 @@ def _part(part: Any, request: ModelRequest) -> dict[str, Any] | None:
         case ImagePart(file_id=str()) | FilePart(file_id=str()):
             return {"type": "file", "file": {"file_id": part.file_id}}
         case ProviderPart():
-            return dict(part.data) if _is_own(part) else None
+            return dict(part.data) if _is_own(part, request) else None
         case ReasoningPart() | ToolCall():
             return None
     given = "a url" if part.url is not None else "a file_id"

@@ -1,37 +1,21 @@
-"""Chat Completions on the wire: a request as its JSON body, and a chunk or a whole completion as our chunks.
+"""A request as the JSON body of Chat Completions.
 
 Source: the API reference of Chat Completions and the types of the `openai` package 3.57, read 2026-11.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from interpose.models.base import (
-    Finish,
-    MessageStart,
-    ModelChunk,
-    ReasoningDelta,
-    TextDelta,
-    ToolCallDelta,
-    UsageUpdate,
-)
 from interpose.models.openai.dialect import OFFICIAL, Dialect
 from interpose.models.openai.history import wire_messages
 from interpose.models.openai.strict import is_strict
 from interpose.models.wire_names import schema_name, wire_names
-from interpose.request import ModelRequest, Usage
+from interpose.request import ModelRequest
 from interpose.text import to_json, to_jsonable
 
-REQUEST_OPTIONS = frozenset({"extra_headers", "extra_query"})  # provider options that are no part of the body
-
-FINISH_REASONS = {
-    "stop": "stop",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "length": "length",
-    "content_filter": "content_filter",
-    "error": "error",  # compatible routers, when the server behind them failed
-}
+REQUEST_OPTIONS = frozenset(
+    {"extra_headers", "extra_query", "extra_body"}
+)  # provider options that are no part of the body
 
 
 def to_wire(request: ModelRequest, dialect: Dialect = OFFICIAL) -> dict[str, Any]:
@@ -64,8 +48,13 @@ def to_wire(request: ModelRequest, dialect: Dialect = OFFICIAL) -> dict[str, Any
         body["tool_choice"] = _tool_choice(settings.tool_choice, names)
         body["parallel_tool_calls"] = settings.parallel_tool_calls
     body = {key: value for key, value in body.items() if value is not None}
-    options = {key: value for key, value in settings.provider_options.items() if key not in REQUEST_OPTIONS}
-    return {**body, **to_jsonable(options)}
+    return {**body, **body_options(settings.provider_options)}
+
+
+def body_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the provider options that go into the body, those under `extra_body` too."""
+    options = {key: value for key, value in given.items() if key not in REQUEST_OPTIONS}
+    return {**to_jsonable(options), **to_jsonable(given.get("extra_body") or {})}
 
 
 def _tool(tool: Any, name: str) -> dict[str, Any]:
@@ -87,60 +76,3 @@ def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
     if is_strict(plain):
         named["strict"] = True
     return {"type": "json_schema", "json_schema": named}
-
-
-def from_wire(chunk: Mapping[str, Any], names: Mapping[str, str] | None = None) -> Iterator[ModelChunk]:
-    """Yield what a chunk, or a whole completion, says; of several choices only the first is read.
-
-    *names* maps the names on the wire to those of the tools. `Finish` may come before the usage, as it does on the
-    wire: the caller holds it back until the end.
-    """
-    choices = [choice for choice in chunk.get("choices") or () if not choice.get("index")]
-    for choice in choices[:1]:
-        if chunk.get("id"):
-            yield MessageStart(str(chunk["id"]))
-        whole = choice.get("message")
-        yield from _delta(choice.get("delta") or whole or {}, names or {}, whole is not None)
-        if choice.get("finish_reason"):
-            yield Finish(FINISH_REASONS.get(choice["finish_reason"], "unknown"))
-    if isinstance(chunk.get("usage"), Mapping):
-        yield UsageUpdate(usage_of(chunk["usage"]))
-
-
-def _delta(delta: Mapping[str, Any], names: Mapping[str, str], whole: bool) -> Iterator[ModelChunk]:
-    reasoning = delta.get("reasoning_content") or delta.get("reasoning")  # two spellings of compatible servers
-    if reasoning and isinstance(reasoning, str):
-        yield ReasoningDelta(reasoning)
-    for text in (_text(delta.get("content")), delta.get("refusal")):
-        if text:
-            yield TextDelta(text)
-    for position, call in enumerate(delta.get("tool_calls") or ()):
-        function = call.get("function") or {}
-        args = function.get("arguments")
-        name = function.get("name") or ""
-        yield ToolCallDelta(
-            index=call.get("index", position if whole else None),
-            id=call.get("id") or None,
-            name=names.get(name, name) or None,
-            args=args if isinstance(args, str) else "" if args is None else to_json(args),
-        )
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, list):  # some compatible servers answer in parts
-        return "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
-    return content or ""
-
-
-def usage_of(usage: Mapping[str, Any]) -> Usage:
-    """Return the usage that a completion tells; details that are not told stay unknown."""
-    prompt = usage.get("prompt_tokens_details") or {}
-    completion = usage.get("completion_tokens_details") or {}
-    return Usage(
-        input_tokens=usage.get("prompt_tokens"),
-        output_tokens=usage.get("completion_tokens"),
-        total_tokens=usage.get("total_tokens"),
-        cache_read_tokens=prompt.get("cached_tokens"),
-        cache_write_tokens=prompt.get("cache_write_tokens"),
-        reasoning_tokens=completion.get("reasoning_tokens"),
-    )

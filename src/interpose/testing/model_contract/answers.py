@@ -72,9 +72,9 @@ async def a_long_answer_arrives_whole(stage: Stage) -> None:
 @claim()
 async def answers_side_by_side_stay_apart(stage: Stage) -> None:
     stage.play(*[lambda heard: Answer(parts=(Said(f"re {heard.turns[-1][1]}"),))] * 12)
-    ask = [stage.model.generate, lambda request: fold(stage.model.stream(request))]
     requests = [request_of(stage, UserMessage(f"q{n}")) for n in range(12)]
-    found = await asyncio.gather(*[ask[n % 2](request) for n, request in enumerate(requests)])
+    whole = [stage.model.generate(request) for request in requests[:6]]
+    found = await asyncio.gather(*whole, *[fold(stage.model.stream(request)) for request in requests[6:]])
     assert [response.text for response in found] == [f"re q{n}" for n in range(12)]
 
 
@@ -137,7 +137,7 @@ async def broken_arguments_are_kept_and_can_be_sent_back(stage: Stage) -> None:
 
 @claim()
 async def names_that_the_vendor_refuses_are_mended_and_come_back(stage: Stage) -> None:
-    names = ("files.read", "files_read", "größe", "x" * 200, "x" * 201)
+    names = ("files.read", "files_read", "a:b/c", "x" * 128, "x" * 127 + "y")
     tools = tuple([named(name) for name in names])
 
     def call_first(heard: Heard) -> Answer:

@@ -117,13 +117,23 @@ Play = Answer | Refusal | Callable[[Heard], Answer | Refusal]
 class Stage(Protocol):
     """A model and the vendor behind it, for one claim of the contract.
 
-    `model` is fresh, `features` are those of `FEATURES` that its vendor has. A stage is strict: it refuses, as the
-    vendor would, what the vendor would refuse.
+    A stage is strict: it refuses, as the vendor would, what the vendor would refuse.
     """
 
-    model: Model
-    features: frozenset[str]
-    heard: Sequence[Heard]
+    @property
+    def model(self) -> Model:
+        """The model under test, fresh."""
+        ...
+
+    @property
+    def features(self) -> frozenset[str]:
+        """What of `FEATURES` its vendor has."""
+        ...
+
+    @property
+    def heard(self) -> Sequence[Heard]:
+        """The requests so far."""
+        ...
 
     def play(self, *plays: Play) -> None:
         """Say what the next requests are answered with, one each; a function answers by what was heard."""

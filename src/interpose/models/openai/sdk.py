@@ -1,0 +1,208 @@
+"""Calls of one server through the official SDK, and what fails in them as errors of ours."""
+
+import importlib.util
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from interpose.errors import (
+    AuthFailed,
+    BadRequest,
+    ConfigurationError,
+    ModelTimeout,
+    ProviderDown,
+    ProviderError,
+)
+from interpose.models.clients import ClientPerLoop
+from interpose.models.openai.reading import Nonsense
+from interpose.models.provider_errors import error_of
+from interpose.text import clean_value
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+OFFICIAL_HOST = "api.openai.com"
+NO_KEY = "none"  # self-hosted servers ask for no key, but the SDK sends one
+
+
+class Connection:
+    """The way to one server: its address and key, and a client of the SDK for each event loop, without retries.
+
+    *kind* is the class of the model, *provider* and *name* are those of the model, for errors. A ready *client* is
+    used as it is. *says* is what the server answers with, as errors name it.
+
+    Raises:
+        ConfigurationError: the SDK is not installed, or *name* is empty.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        provider: str,
+        name: str,
+        *,
+        api_key: str | None,
+        base_url: str | None,
+        client: "AsyncOpenAI | None",
+        timeout_s: float | None,
+        extra_headers: Mapping[str, str] | None,
+        says: str,
+    ) -> None:
+        if not name or not isinstance(name, str):
+            raise ConfigurationError(f"{kind} needs the name of a model, for instance '{provider}:gpt-5.5'")
+        if client is None and importlib.util.find_spec("openai") is None:
+            raise ConfigurationError(f"{provider}:{name} needs the package 'openai': pip install 'interpose[openai]'")
+        self._kind = kind
+        self._provider = provider
+        self._name = name
+        self._api_key = api_key
+        self._base_url = base_url
+        self._timeout_s = timeout_s
+        self._says = says
+        self._headers = dict(extra_headers or {})
+        self._given = client.with_options(max_retries=0, default_headers=self._headers) if client is not None else None
+        self._clients: ClientPerLoop[AsyncOpenAI] = ClientPerLoop(self._make_client)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the client is the caller's own."""
+        return self._given is not None
+
+    @property
+    def is_official(self) -> bool:
+        """Whether the server is the vendor's own."""
+        return urlsplit(self.base_url).hostname == OFFICIAL_HOST
+
+    @property
+    def base_url(self) -> str:
+        """Where requests go."""
+        if self._given is not None:
+            return str(self._given.base_url)
+        return self._base_url or os.environ.get("OPENAI_BASE_URL") or f"https://{OFFICIAL_HOST}/v1"
+
+    async def post(self, path: str, body: dict[str, Any], options: Mapping[str, Any], model: str) -> Any:
+        """Return the JSON that the server answers with.
+
+        Raises:
+            ProviderError: the call failed; its kind says how.
+        """
+        with self.failures(model):
+            client = await self._client(model)
+            try:
+                return await client.post(path, cast_to=object, body=body, options=_options(options))
+            except UnicodeEncodeError:
+                return await client.post(path, cast_to=object, body=clean_value(body), options=_options(options))
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, body: dict[str, Any], options: Mapping[str, Any], model: str
+    ) -> AsyncIterator[AsyncIterator[object]]:
+        """Give the events of a stream, each as JSON; leaving the block closes the connection, which stops the server.
+
+        Raises:
+            ProviderError: the call failed; its kind says how. Raised while events are read too.
+        """
+        from openai import AsyncStream
+
+        with self.failures(model) as seen:
+            client = await self._client(model)
+            how: dict[str, Any] = {"cast_to": object, "stream": True, "stream_cls": AsyncStream[object]}
+            try:
+                stream = await client.post(path, body=body, options=_options(options), **how)
+            except UnicodeEncodeError:
+                stream = await client.post(path, body=clean_value(body), options=_options(options), **how)
+            seen.update(stream.response.headers)
+            try:
+                yield stream
+            finally:
+                await stream.close()
+
+    def error(self, model: str, message: str, **told: Any) -> ProviderError:
+        """Return the error that *message* and what else was *told* make, as `error_of` takes it."""
+        return error_of(message, **self._where(model), now_s=time.time(), **told)
+
+    async def _client(self, model: str) -> "AsyncOpenAI":
+        if self._given is not None:
+            return self._given
+        if not self._key():
+            raise AuthFailed(
+                f"{self._provider}:{self._name} has no API key. Set the environment variable OPENAI_API_KEY, or pass "
+                f"{self._kind}(name, api_key=...); for a server that needs none, pass base_url=... alone.",
+                **self._where(model),
+            )
+        return await self._clients.get()
+
+    def _key(self) -> str | None:
+        key = self._api_key or os.environ.get("OPENAI_API_KEY")
+        return key or (None if self.is_official else NO_KEY)
+
+    def _make_client(self) -> "AsyncOpenAI":
+        from openai import NOT_GIVEN, AsyncOpenAI
+
+        timeout = NOT_GIVEN if self._timeout_s is None else self._timeout_s
+        return AsyncOpenAI(
+            api_key=self._key(),
+            base_url=self.base_url,
+            max_retries=0,
+            default_headers=self._headers,
+            timeout=timeout,
+        )
+
+    @contextmanager
+    def failures(self, model: str) -> Iterator[dict[str, str]]:
+        """Turn what the SDK raises into our errors; yields a dict for the headers of an answer that has begun."""
+        import openai
+
+        headers: dict[str, str] = {}
+        try:
+            yield headers
+        except openai.APIStatusError as error:
+            raise self._refused(error, model) from error
+        except openai.APITimeoutError as error:
+            cause = type(error.__cause__).__name__
+            if cause == "ConnectTimeout":
+                raise self._unreachable(model, cause) from error
+            message = f"{self.base_url} was silent for longer than the time limit; timeout_s= sets it"
+            raise ModelTimeout(message, **self._where(model)) from error
+        except openai.APIConnectionError as error:
+            cause = str(error.__cause__ or error) or type(error.__cause__).__name__
+            if not headers:
+                raise self._unreachable(model, cause) from error
+            message = f"the connection to {self.base_url} broke while the answer came in: {cause}"
+            raise ProviderDown(message, **self._where(model), request_id=headers.get("x-request-id")) from error
+        except openai.APIError as error:
+            raise self.error(model, error.message, body=error.body, headers=headers) from error
+        except openai.OpenAIError as error:
+            raise ConfigurationError(f"{self._provider}:{model}: {error}") from error
+        except (Nonsense, json.JSONDecodeError, UnicodeDecodeError) as error:
+            message = f"{self.base_url} sent something that is no {self._says}: {error}. Is base_url right?"
+            raise ProviderError(message, **self._where(model), retryable=True) from error
+        except ValueError as error:
+            if headers:
+                raise
+            message = f"{self._provider}:{model}: the request cannot be written as JSON: {error}"
+            raise BadRequest(message, **self._where(model)) from error
+
+    def _refused(self, error: Any, model: str) -> ProviderError:
+        response = error.response
+        message = error.message.partition(" - ")[2] or response.text[:500] or error.message
+        return self.error(model, message, body=error.body, status_code=response.status_code, headers=response.headers)
+
+    def _unreachable(self, model: str, cause: str) -> ProviderDown:
+        return ProviderDown(
+            f"cannot reach {self.base_url} ({cause}). Check that the server runs there and that base_url is right.",
+            **self._where(model),
+        )
+
+    def _where(self, model: str) -> dict[str, Any]:
+        return {"provider": self._provider, "model": model}
+
+
+def _options(given: Mapping[str, Any]) -> Any:
+    """Return the SDK's options of one call, from the provider options of a request."""
+    known = {"headers": given.get("extra_headers"), "params": given.get("extra_query")}
+    return {"security": {"bearer_auth": True}, **{key: value for key, value in known.items() if value}}
