@@ -23,10 +23,12 @@ from interpose.models.profiles import profile_for
 
 if TYPE_CHECKING:
     from interpose.errors import ConfigurationError as _ConfigurationError
+    from interpose.models.anthropic import AnthropicMessages as AnthropicMessages
     from interpose.models.local import LocalModel as LocalModel
     from interpose.models.openai import OpenAIChat as OpenAIChat
 
 __all__ = [
+    "AnthropicMessages",
     "Finish",
     "GenerateNext",
     "LanguageModelMiddleware",
@@ -53,11 +55,12 @@ __all__ = [
 
 PROVIDERS = {
     "openai": ("interpose.models.openai", "OpenAIChat"),
+    "anthropic": ("interpose.models.anthropic", "AnthropicMessages"),
     "local": ("interpose.models.local", "LocalModel"),
 }
 """Provider -> module and class; the class takes what stands after the colon."""
 
-_LATER = ("anthropic", "google")  # known names, whose adapters are not in this release
+_LATER = ("google",)  # known names, whose adapters are not in this release
 _FAMILIES = {"gpt": "openai", "o1": "openai", "o3": "openai", "o4": "openai", "claude": "anthropic", "gemini": "google"}
 
 
