@@ -7,7 +7,6 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from os import urandom
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -47,7 +46,6 @@ else:
     ContextT = TypeVar("ContextT")
 
 
-PROCESS_KEY = urandom(32)
 """Seals the checkpoints of agents without a key of their own: they can be resumed in this process alone."""
 HookT = TypeVar("HookT", bound=Callable[..., Any])
 
@@ -95,7 +93,7 @@ class Agent(Generic[ContextT]):
         self.pre_model_hooks: list[Any] = []
         self.redact: Any = redact
         self.clock = clock or REAL_CLOCK
-        self.checkpoint_key = checkpoint_key or PROCESS_KEY
+        self.checkpoint_key = checkpoint_key
         self.name = name
         self.output = output
         self.output_retries = output_retries
@@ -358,9 +356,12 @@ class Agent(Generic[ContextT]):
         return make_run(self._override.get() or self, *options)
 
     async def _begin(self, run: Run) -> None:
+        await self._be_ready()
+        await begin_run(self, run)
+
+    async def _be_ready(self) -> None:
         if not self._openings.ready:
             await self._ready(first_run=True)
-        await begin_run(self, run)
 
     async def _ready(self, *, first_run: bool) -> None:
         """Await the factory and open middleware, once, before the first run."""

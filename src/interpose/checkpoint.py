@@ -27,20 +27,22 @@ class Checkpoint(Value, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     is new alone. `fold` makes the whole of them:
 
     - of the first part: `run_id` (which every part has), `thread_id`, `parent_run_id`, `resumed_from`, `agent`,
-      `base`, `handed_in`, `created_at`;
+      `base`, `committed`, `handed_in`, `created_at`;
     - of the last part: `part`, `status`, `number`, `phase`, `offered` (the tools that the open step offers, by name),
-      `interrupts`, `resolved`, `expires_at`;
+      `interrupts`, `expires_at`;
     - one after the other: `messages`, `steps`;
-    - merged by key: `private`, `tools`, `children`;
+    - merged by key: `private`, `tools`;
     - of the last part that tells them: `state`, `usage`, `counts`;
-    - of the step that is open, so that a higher `number` empties them: `started`, `passed`, `kept` one after the other,
-      `answered` and `answers` merged by key. What was answered becomes the `results` of its step.
+    - of the step that is open, so that a higher `number` empties them: `started`, `passed`, `kept` and `resolved` one
+      after the other, `answered` and `answers` merged by key, `nested` folded by key, where a part 0 begins anew. What
+      was answered becomes the `results` of its step.
 
     `messages` are those of the run, of which the caller handed in the first `handed_in`: not those that the thread had
-    when the run began, whose count is `base`. `answered` holds the results of finished calls of the open step by call
-    id, `started` the ids of calls that may have begun, `passed` the boundaries that are done with, `answers` what a
-    person answered, by the ids of what is `resolved`, `children` the run ids of nested runs by call id, `tools` the
-    `tool_hash` of each tool by name. Times are in seconds since 1970, UTC.
+    when the run began, whose count is `base`. Of a run that failed, the thread has the first `committed` of them too.
+    `answered` holds the results of finished calls of the open step by call id, `started` the ids of calls that change
+    something and may have begun, `passed` the boundaries that are done with, `answers` what a person answered, by the
+    ids of what is `resolved`, `nested` the checkpoints of nested runs by call id, `tools` the `tool_hash` of each tool
+    by name. Times are in seconds since 1970, UTC.
     """
 
     version: int = field(default_factory=lambda: VERSION)  # a factory, since a plain default would not be written
@@ -51,6 +53,7 @@ class Checkpoint(Value, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     resumed_from: str | None = None
     agent: str = ""
     base: int = 0
+    committed: int = 0
     handed_in: int = 0
     offered: tuple[str, ...] | None = None
     status: Literal["running", "paused"] = "running"
@@ -65,7 +68,7 @@ class Checkpoint(Value, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     interrupts: tuple[OpenInterrupt, ...] = ()
     answers: Mapping[str, SavedAnswer] = {}
     resolved: tuple[OpenInterrupt, ...] = ()
-    children: Mapping[str, str] = {}
+    nested: Mapping[str, "Checkpoint"] = {}
     state: Mapping[str, Any] | None = None
     private: Mapping[str, Private] = {}
     usage: Usage | None = None
@@ -167,7 +170,7 @@ def _fold(parts: Sequence[Checkpoint]) -> Checkpoint:
     first, last = parts[0], parts[-1]
     messages: list[Message] = []
     steps: list[SavedStep] = []
-    merged: dict[str, dict[str, Any]] = {"private": {}, "tools": {}, "children": {}}
+    merged: dict[str, dict[str, Any]] = {"private": {}, "tools": {}}
     told: dict[str, Any] = {"state": None, "usage": None, "counts": None}
     open_step = _OpenStep()
     for part in parts:
@@ -186,7 +189,6 @@ def _fold(parts: Sequence[Checkpoint]) -> Checkpoint:
         number=last.number,
         phase=last.phase,
         interrupts=last.interrupts,
-        resolved=last.resolved,
         offered=last.offered,
         expires_at=last.expires_at,
         messages=tuple(messages),
@@ -205,23 +207,33 @@ class _OpenStep:
         self.started: list[str] = []
         self.passed: list[str] = []
         self.kept: list[Kept] = []
+        self.resolved: dict[str, OpenInterrupt] = {}
         self.answered: dict[str, SavedResult] = {}
         self.answers: dict[str, SavedAnswer] = {}
+        self.nested: dict[str, list[Checkpoint]] = {}
 
     def take(self, part: Checkpoint) -> None:
         self.started.extend(part.started)
         self.passed.extend(part.passed)
         self.kept.extend(part.kept)
+        self.resolved.update({one.id: one for one in part.resolved})
         self.answered.update(part.answered)
         self.answers.update(part.answers)
+        for call_id, inner in part.nested.items():
+            parts = self.nested.setdefault(call_id, [])
+            if inner.part == 0:
+                parts.clear()
+            parts.append(inner)
 
     def fields(self) -> dict[str, Any]:
         return {
             "started": tuple(self.started),
             "passed": tuple(self.passed),
             "kept": tuple(self.kept),
+            "resolved": tuple(self.resolved.values()),
             "answered": self.answered,
             "answers": self.answers,
+            "nested": {call_id: Checkpoint.fold(parts) for call_id, parts in self.nested.items()},
         }
 
 

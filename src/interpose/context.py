@@ -262,7 +262,7 @@ class ToolContext(RunContext[ContextT]):
     def idempotency_key(self) -> str:
         """A key that stays the same when this very call is run again after a crash."""
         call = self._call
-        return "" if call is None else call.idempotency_key or f"{self.run_id}:{call.id}"
+        return "" if call is None else call.idempotency_key or f"{self.thread_id}:{call.id}"
 
     @property
     def tool_call_id(self) -> str:

@@ -138,5 +138,13 @@ class ModelTimeout(ProviderError):
     default_retryable = True
 
 
+class StoreError(InterposeError):
+    """A store could not do what was asked: it is full, damaged, locked, out of reach, or of another release.
+
+    Nothing of what was asked is stored, unless the connection broke while the database was about to say so; every
+    write may be sent again.
+    """
+
+
 class ScriptExhausted(InterposeError):
     """A `ScriptedModel` was called more often than it has turns."""

@@ -130,13 +130,15 @@ class SavedAnswer(Value, frozen=True, kw_only=True, omit_defaults=True):
 class Kept(Value, frozen=True, kw_only=True, omit_defaults=True):
     """What the inside of a layer that paused had given, so that nothing inside it runs twice.
 
-    *layer* is the middleware's name; of a tool hook *tool_call_id* is there and *result*, of a model hook *response*.
+    *layer* is the middleware's name; of a tool hook *tool_call_id* is there and *result*, of a model hook *response*,
+    and *usage*, what all its attempts took.
     """
 
     layer: str
     tool_call_id: str | None = None
     result: SavedResult | None = None
     response: ModelResponse | None = None
+    usage: Usage | None = None
 
 
 class Private(Value, frozen=True):

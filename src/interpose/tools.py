@@ -23,11 +23,13 @@ class Tool:
     """A function that a model may call, with what it needs to know about it; equal only to itself.
 
     `function` is called with keyword arguments: those that `validate` returns, and the context under the name
-    `context_parameter`, if there is one. `origin` says who brings the tool, for error messages.
+    `context_parameter`, if there is one. `origin` says who brings the tool, for error messages; `agent` is the one
+    that the tool runs, of `Agent.as_tool`.
     """
 
     __slots__ = (
         "_arguments",
+        "agent",
         "alone",
         "approval",
         "context_parameter",
@@ -54,6 +56,7 @@ class Tool:
         alone: bool = False,
         timeout_s: float | None = None,
         origin: str = "",
+        agent: Any = None,
     ) -> None:
         if _NAME.fullmatch(name) is None:
             raise ConfigurationError(
@@ -77,6 +80,7 @@ class Tool:
         self.alone = alone
         self.timeout_s = timeout_s
         self.origin = origin
+        self.agent = agent
 
     def __repr__(self) -> str:
         return f"<Tool {self.name!r}>"

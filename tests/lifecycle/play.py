@@ -173,8 +173,10 @@ def check(played: Played, tasks_before: set[Any]) -> None:
     partial = played.outcome or getattr(played.error, "partial", None)
     if partial is not None:
         waiting = [one.tool_call.id for one in partial.interrupts if one.tool_call is not None]
-        if partial.interrupts and not waiting and partial.messages:  # asked at a boundary, in front of the calls
-            waiting = [call.id for call in partial.messages[-1].tool_calls]
+        own = {call.id for message in partial.messages for call in message.tool_calls}
+        if partial.interrupts and not own.intersection(waiting):  # asked at a boundary, or by a run within a call
+            answered = {message.tool_call_id for message in partial.messages}
+            waiting = [id for id in own if id not in answered]
         assert_answered(partial.messages, waiting)
 
 

@@ -19,20 +19,19 @@ if TYPE_CHECKING:
     from interpose.tools import Tool
 
 ANSWERS = (Resolved, Approved, Rejected, Cancelled)
+Problem = tuple[str, str]
+"""The id of a question, and what is wrong with its answer."""
 
 
 def checked(
-    asked: tuple[OpenInterrupt, ...], given: Any, plan: Plan, tools: Iterable[Tool], now: float
+    asked: Iterable[OpenInterrupt],
+    answers: Mapping[str, Any],
+    plan: Plan,
+    tools: Iterable[Tool],
+    now: float,
+    problems: list[Problem],
 ) -> tuple[Resolution, ...]:
-    """Return each question with its answer, typed.
-
-    Raises:
-        ResumeError: an answer is unknown, missing, too late or of the wrong type; lists each, and nothing has run.
-    """
-    answers = _by_id(given, {one.id: one for one in asked})
-    problems: list[tuple[str, str]] = []
-    known = {one.id for one in asked}
-    problems += [(key, "no such question is open") for key in answers if key not in known]
+    """Return each question with its answer, typed; one that is missing, too late or mistyped is added to *problems*."""
     resolutions = []
     by_name = {tool.name: tool for tool in tools}
     for one in asked:
@@ -46,14 +45,22 @@ def checked(
                 resolutions.append(Resolution(one, _typed(one, answer, plan, by_name)))
             except (ValueError, TypeError) as error:
                 problems.append((one.id, str(error)))
-    if problems:
-        listed = "; ".join(f"{key}: {what}" for key, what in problems)
-        raise ResumeError(f"the answers do not fit the questions, so nothing ran: {listed}", tuple(problems))
     return tuple(resolutions)
 
 
-def _by_id(given: Any, asked: Mapping[str, OpenInterrupt]) -> dict[str, Any]:
-    """Return answers by id: a mapping as it is, and AG-UI's list of resume entries by what each says."""
+def refuse(problems: list[Problem]) -> ResumeError:
+    """Return the error that lists *problems*."""
+    listed = "; ".join(f"{key}: {what}" for key, what in problems)
+    return ResumeError(f"the answers do not fit the questions, so nothing ran: {listed}", tuple(problems))
+
+
+def by_id(given: Any, questions: Iterable[OpenInterrupt]) -> dict[str, Any]:
+    """Return answers by id: a mapping as it is, and AG-UI's list of resume entries by what each says.
+
+    Raises:
+        ResumeError: it is neither, or answers a question twice.
+    """
+    asked = {one.id: one for one in questions}
     if given is None:
         return {}
     if isinstance(given, Mapping):

@@ -40,7 +40,7 @@ def check_arguments(agent: Any) -> None:
         raise ConfigurationError(f"clock must have {', '.join(CLOCK)}, as interpose.Clock has; got {agent.clock!r}")
     if agent.store is not None and not all([callable(getattr(agent.store, name, None)) for name in STORE]):
         raise ConfigurationError(f"store must be a Store, such as interpose.stores.MemoryStore(); got {agent.store!r}")
-    if not isinstance(agent.checkpoint_key, bytes) or not agent.checkpoint_key:
+    if agent.checkpoint_key is not None and (not isinstance(agent.checkpoint_key, bytes) or not agent.checkpoint_key):
         raise ConfigurationError("checkpoint_key must be bytes, such as os.urandom(32)")
 
 

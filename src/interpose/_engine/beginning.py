@@ -53,9 +53,7 @@ async def begin_run(agent: Agent[Any], run: Run) -> None:
     """Start *run*, once *agent* is open; one that goes on with a paused run claims that first."""
     plan = agent._plan
     if run.extra or run.parent is not None:
-        inherited = [one for one in run.parent.plan.middleware if one.nested] if run.parent is not None else []
-        inherited = [one for one in inherited if not any(one is own for own in plan.middleware)]
-        plan = plan.with_run(inherited, run.extra)
+        plan = plan.nested_in(run.parent.plan if run.parent is not None else None, run.extra)
     run.plan = plan
     if run.to_resume is not None:
         await claim(run, *run.to_resume)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from interpose._engine.claiming import settle_claim
 from interpose._engine.plan import Hook, call_hook, name_of
+from interpose._engine.saving import failed_checkpoint
 from interpose._engine.settling import NOT_RUN, answer_calls, commit, partial_message, result_of
 from interpose._engine.signals import LimitHit, Note, Rank, Signal
 from interpose.errors import HookError, InterposeError, LimitExceeded, RunAborted
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("interpose")
 TERMINAL_S = 30.0
 """How long terminal hooks, and then deferred work, may take."""
+CLOSED = "closed"
+"""The reason of runs that `aclose` stopped: they can be gone on with."""
 FLUSH_S = 2.0
 """How long a guard may take to hand out what it holds after a failure."""
 
@@ -67,11 +70,11 @@ async def end(run: Run, result: RunResult | None, failure: BaseException | None)
         await terminal_hooks(run, name, error, result)
     if run.beside is not None:
         await run.beside.finish(TERMINAL_S)
-    if run.claimed:
+    if run.claimed or run.superseded:
         try:
             await settle_claim(run)
         except Exception:
-            logger.exception("the claim on run %s could not be settled", run.resumed_from)
+            logger.exception("the claims of run %s could not be settled", run.run_id)
     if run.record is not None:
         await run.record.end_run(result, kind, error if kind is not None else None)
     for one in reversed(run.opened):
@@ -149,7 +152,9 @@ async def close_failed(run: Run, kind: str, error: BaseException | None) -> None
         attach(error, partial)
         try:
             if grown:
-                await commit(run)
+                goes_on = kind == "error" or getattr(error, "reason", "") == CLOSED
+                kept = failed_checkpoint(run) if goes_on and run.journal is not None and run.parent is None else None
+                await commit(run, kept)
         except Exception:
             logger.exception("what run %s had done could not be stored", run.run_id)
     if not pipe.active:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def pause_instead(run: Run, passes: list[ToolPass]) -> None:
     """Pause a run that is to end, where a call of the same step waits for a person: a pause is the stronger."""
-    asked = [one.asked for one in passes if one.asked is not None]
+    asked = [question for one in passes for question in one.asked]
     if asked:
         run.asked = (*run.asked, *asked)
         run.note(Rank.PAUSE, Pause(asked[0].reason))

@@ -106,7 +106,10 @@ async def approved(run: Run, one: ToolPass, tool: Tool, call: ToolCall) -> bool:
             wanted = await wanted
     if not wanted:
         return True
-    one.asked = question(run, APPROVAL, None, call.replace(args=to_jsonable(call.args)), f"Run {call.name}?")
-    one.asked = one.asked.replace(definition=APPROVAL)
+    message = f"Run {call.name}?"
+    if run.resumption is not None and run.resumption.cut(call):
+        message = f"{call.name} was cut off while it ran, and may have taken effect. Run it again?"
+    asked = question(run, APPROVAL, None, call.replace(args=to_jsonable(call.args)), message)
+    one.asked = (asked.replace(definition=APPROVAL),)
     one.noted = Note(Rank.PAUSE, Pause(APPROVAL))
     return False

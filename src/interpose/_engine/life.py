@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from interpose._engine.chain import Call, Layer, Next, check_entry, compose
+from interpose._engine.claiming import claim_waiting
 from interpose._engine.config import configure_run
 from interpose._engine.ending import absorb_cancel, end
+from interpose._engine.journal import Journal
 from interpose._engine.output import finish_output
 from interpose._engine.plan import Hook, call_hook, name_of
 from interpose._engine.record import Record
@@ -61,31 +63,22 @@ async def work(run: Run) -> RunResult:
     plan = run.plan
     if run.limits.max_duration_s is not None:
         run.duration_timer = run.clock.call_later(run.limits.max_duration_s, run.out_of_time)
-    if run.extra:
-        await open_extra(run)
-    run.past_checks = True
-    if plan.on_node or (run.parent is not None and run.parent.record is not None):
-        await begin_record(run)
-    for hook in plan.setup:
-        await run.tell(hook)
-    if plan.provides:
-        check_provided(run)
-    if run.named_thread:
-        await run.take_thread()
+    await set_up(run)
     store = run.agent.store
-    stored = () if store is None else await load_thread(run, store)
-    added: Any = ()
-    if run.resumption is not None:
-        restore(run, stored)
+    added: Any
+    if store is not None or run.named_thread:
+        added = await take_up(run, store)
+    elif run.resumption is not None:
+        added = restore(run, ())
     else:
-        waiting = await store.paused(run.thread_id) if store is not None and run.named_thread else ()
-        run.superseded = [one.run_id for one in waiting]
-        added = put_input(run, stored, [message for one in waiting for message in one.messages])
+        added = put_input(run, (), [])
     if plan.on_config:
         await configure_run(run)
     if run.resumption is not None:
         run.vote = await resolve(run)
     early = await ask_on_start(run) if plan.on_start else None
+    if early is None and (store is not None or run.parent is not None):
+        await begin_journal(run, store)
     if run.pipe.active:
         await run.pipe.send(RunStartedEvent(run.thread_id, run.run_id, run.parent_run_id))
         if run.pipe.emitted:
@@ -101,12 +94,46 @@ async def work(run: Run) -> RunResult:
     return result  # type: ignore[no-any-return]  # the seam gives a RunResult
 
 
+async def set_up(run: Run) -> None:
+    """Open the run's own middleware, begin the record, and call `setup`."""
+    plan = run.plan
+    if run.extra:
+        await open_extra(run)
+    run.past_checks = True
+    if plan.on_node or (run.parent is not None and run.parent.record is not None):
+        await begin_record(run)
+    for hook in plan.setup:
+        await run.tell(hook)
+    if plan.provides:
+        check_provided(run)
+
+
+async def take_up(run: Run, store: Any) -> Any:
+    """Take the thread, and put it and what is new into the history; return the results that mending added."""
+    if run.named_thread:
+        await run.take_thread()
+    if run.resumption is not None:
+        return restore(run, () if store is None else await load_thread(run, store))
+    waiting = await claim_waiting(run, store) if store is not None and run.named_thread else ()
+    stored = () if store is None else await load_thread(run, store)
+    return put_input(run, stored, [message for one in waiting for message in one.messages])
+
+
 async def load_thread(run: Run, store: Any) -> tuple[Any, ...]:
     """Return the messages of the run's thread, and take its state."""
     stored = tuple(await store.load(run.thread_id))
+    run.stored = len(stored)
     run._thread_state = dict(await store.load_state(run.thread_id))
     run.thread_state_was = canonical_json(run._thread_state)
     return stored
+
+
+async def begin_journal(run: Run, store: Any) -> None:
+    """Begin to write the run's checkpoint: in its store, or within that of the run around it."""
+    outer = run.parent.journal if run.parent is not None else None
+    if run.parent is None or outer is not None:
+        run.journal = Journal(run, store, outer, run.outer_call)
+        await run.journal.begin()
 
 
 class RunCall(Call):
@@ -229,13 +256,11 @@ def put_input(run: Run, stored: tuple[Any, ...], waiting: list[Any]) -> Any:
     """
     given = as_messages(run.given)
     history = run.history
-    if stored:
-        history.said = {message.id for message in stored}
-        given = tuple([message for message in given if message.id not in history.said])
-        history.extend(stored)
-    if waiting:
-        history.said = {*history.said, *[message.id for message in waiting]}
-        history.extend(waiting)
+    for known in (stored, waiting):
+        if known:
+            history.said = {*history.said, *[message.id for message in known]}
+            given = tuple([message for message in given if message.id not in history.said])
+            history.extend(known)
     run.thread_base = len(stored)
     run.input_size = len(given)
     if given:

@@ -95,11 +95,15 @@ class ModelCall(Call):
     def resume_with(self, value: Any, result: Any) -> None:
         """Take a response from before a pause as this call's own: it was counted and told then."""
         self.answered = True
+        self.attempts = self.attempts or 1
         self.reached, self.response = value, result
         self.own_ids = {call.id for call in result.tool_calls}
+        resumption = self.run.resumption
+        if resumption is not None:
+            resumption.replayed = True
+            self.usage = resumption.kept_usage()
         if self.narrator is not None and not self.run.plan.holds_stream:
-            self.narrator.told = result.message
-            self.narrator.fresh = False
+            self.narrator.take_as_told(result.message)
 
     def again_value(self, value: Any) -> Any:
         """Return the request of a further attempt, with its number."""

@@ -285,6 +285,14 @@ class Narrator:
                 self.pipe.put(ToolCallEndEvent(call_id))
         self.open_calls.clear()
 
+    def take_as_told(self, message: AssistantMessage) -> None:
+        """Take it that *message* was shown, before a pause."""
+        self.told = message
+        self.fresh = False
+        if message.text:
+            self.shown_text.append(message.id)
+        self.shown_calls.extend([call.id for call in message.tool_calls])
+
     def forget(self) -> None:
         """Take it that nothing was opened: what was told is held back and will never be sent."""
         self.message = None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interpose._engine.signals import Rank, Signal
+from interpose._engine.claiming import go_on_from
+from interpose._engine.signals import Note, PausedWithin, Rank, Signal
 from interpose.context import ToolContext
 from interpose.errors import LimitExceeded, RunAborted
 from interpose.messages import ToolResult
+from interpose.outcomes import Pause
 from interpose.tools import Tool, tool
 
 if TYPE_CHECKING:
@@ -21,13 +23,23 @@ def agent_tool(agent: Agent[Any], name: str, description: str) -> Tool:
     async def run_agent(ctx: ToolContext[Any], prompt: str) -> Any:
         return await run_nested(agent, ctx, prompt)
 
-    return tool(run_agent, name=name, description=description)
+    made = tool(run_agent, name=name, description=description, effect="idempotent")
+    return made.replace(agent=agent)
 
 
 async def run_nested(agent: Agent[Any], ctx: ToolContext[Any], prompt: str) -> Any:
-    """Run *agent* within the run of *ctx*, and return its text, or its output."""
+    """Run *agent* within the run of *ctx*, and return its text, or its output.
+
+    Raises:
+        PausedWithin: it waits for a person; the run around it pauses too, with its questions.
+    """
     outer = ctx._run
-    run = agent._make(prompt, None, outer.context, None, None, outer.run_id, None, (), None, outer)
+    resumption = outer.resumption.nested.pop(ctx.tool_call_id, None) if outer.resumption is not None else None
+    given = prompt if resumption is None else None
+    run = agent._make(given, None, outer.context, None, None, outer.run_id, None, (), None, outer)
+    run.outer_call = ctx.tool_call_id
+    if resumption is not None:
+        go_on_from(run, resumption)
     run.parent_node_id = ctx._node.id if ctx._node is not None else None
     await run.agent._begin(run)
     try:
@@ -43,13 +55,12 @@ async def run_nested(agent: Agent[Any], ctx: ToolContext[Any], prompt: str) -> A
     if hit is not None and hit.run is not run:
         outer.note(Rank.LIMIT, hit)
         raise Signal(outer.noted)  # type: ignore[arg-type]  # just noted
+    if result.status == "interrupted":
+        raise PausedWithin(Note(Rank.PAUSE, Pause(result.interrupts[0].reason)), result.interrupts, run.saved)
     return _value(result)
 
 
 def _value(result: RunResult) -> Any:
-    if result.status == "interrupted":
-        asked = ", ".join(repr(one.message or one.reason) for one in result.interrupts)
-        return _failed(f"not done: it is paused on a question to a person, which nobody is asked from here: {asked}")
     if result.finish_reason == "limit":
         said = f"It had said: {result.text}" if result.text else "It had said nothing yet."
         return _failed(f"ended by a limit of its own. {said}")

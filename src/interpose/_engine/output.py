@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from interpose._engine.config import configure, pipe_config
+from interpose._engine.resuming import STRUCTURED
 from interpose._engine.step import model_call, request_of
 from interpose.errors import HookError, OutputError
 from interpose.events import CustomEvent
 from interpose.info import RunConfig
-from interpose.messages import UserMessage
+from interpose.messages import AssistantMessage, UserMessage
 from interpose.output import OutputType
 from interpose.request import ModelResponse
 from interpose.text import to_jsonable
@@ -39,6 +40,13 @@ async def finish_output(run: Run) -> None:
             run.output, run.output_text = output.decode(raw), raw
             await complete(run)
             return
+    elif (answered := before_a_crash(run)) is not None:
+        raw = answered
+        problem = output.problem(raw)
+        if problem is None:
+            run.output, run.output_text = output.decode(raw), raw
+            await complete(run)
+            return
     config = await output_config(run, output)
     attempts = run.agent.output_retries + (0 if native else 1)
     for _ in range(attempts):
@@ -52,6 +60,16 @@ async def finish_output(run: Run) -> None:
             await complete(run)
             return
     raise OutputError(f"the model's output does not fit {output.name}: {problem}", raw)
+
+
+def before_a_crash(run: Run) -> str | None:
+    """Return the answer to the call for the output that the run had before it was killed, if it had one."""
+    resumption = run.resumption
+    if resumption is None or resumption.checkpoint.phase != STRUCTURED or len(run.history.messages) <= run.input_end:
+        return None
+    last = run.history.messages[-1]
+    is_steps = bool(run.steps) and run.steps[-1].response.message.id == last.id
+    return last.text if isinstance(last, AssistantMessage) and not is_steps else None
 
 
 async def output_config(run: Run, output: OutputType) -> RunConfig:

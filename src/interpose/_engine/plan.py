@@ -152,6 +152,12 @@ class Plan:
         check_capabilities(self.middleware)
         self.interrupts = _interrupts(self.middleware)
 
+    def nested_in(self, outer: Plan | None, extra: Sequence[Any] = ()) -> Plan:
+        """Return the plan of a run within one of *outer*, and with middleware of its own, *extra*."""
+        inherited = [one for one in outer.middleware if one.nested] if outer is not None else []
+        inherited = [one for one in inherited if not any(one is own for own in self.middleware)]
+        return self.with_run(inherited, extra)
+
     def with_run(self, before: Sequence[Any], after: Sequence[Any]) -> Plan:
         """Return the plan of one run, with inherited middleware outermost and the run's own innermost."""
         if not before and not after:

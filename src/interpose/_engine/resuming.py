@@ -12,19 +12,22 @@ from interpose._engine.plan import call_hook, name_of
 from interpose._engine.signals import Signal
 from interpose._engine.step import after_model, open_step, request_of, step
 from interpose.checkpoint import Checkpoint
-from interpose.errors import HookError
+from interpose.errors import HookError, ThreadConflict
 from interpose.interrupts import Approved, Resolution, Resolutions
 from interpose.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult
-from interpose.request import ModelResponse
+from interpose.request import ModelResponse, Usage
 from interpose.text import canonical_json
 
 if TYPE_CHECKING:
+    from interpose._engine.plan import Plan
     from interpose._engine.run import Run
     from interpose._engine.tool_phase import ToolPass
     from interpose.tools import Tool
 
 VOTES = ("continue", "cancel", "stop")
 """What `on_interrupt_resolution` may say, the strictest last."""
+STRUCTURED = "structured_output"
+"""The phase of the call for the output, which follows the last step."""
 BEFORE_ANSWER = ("init", "before_model", "model_stream", "input")
 """Phases in which a pause leaves the step without its model's answer, so that it begins again."""
 CANCELLED = "not executed: the question was withdrawn"
@@ -34,17 +37,33 @@ STOPPED = "not executed: the run was stopped"
 class Resumption:
     """What a resumed run goes on from, until the step that was interrupted is over."""
 
-    def __init__(self, checkpoint: Checkpoint, answers: tuple[Resolution, ...]) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, answers: tuple[Resolution, ...], nested: dict[str, Resumption] | None = None
+    ) -> None:
         self.checkpoint = checkpoint
+        self.nested = nested or {}
         self.answers = answers
         self.all_answers: Sequence[Resolution] = answers
         self.results: dict[str, ToolResult] = {key: saved.result() for key, saved in checkpoint.answered.items()}
         self.refusal: str | None = None
+        self.replayed = False
 
     def kept_responses(self) -> dict[str, ModelResponse] | None:
         """Return, by layer, what the inside of a paused layer of the model seam had given."""
         kept = {one.layer: one.response for one in self.checkpoint.kept if one.response is not None}
-        return kept or None
+        return kept if kept and not self.replayed else None
+
+    def kept_usage(self) -> Usage | None:
+        """Return what the attempts behind a kept response took."""
+        return next((one.usage for one in self.checkpoint.kept if one.response is not None), None)
+
+    def told(self) -> Resolutions:
+        """Return the answers, with those to questions of nested runs."""
+        return Resolutions((*self.answers, *[one for inner in self.nested.values() for one in inner.told().all()]))
+
+    def cut(self, call: ToolCall) -> bool:
+        """Whether *call* changes something, and had begun when the process died."""
+        return call.id in self.checkpoint.started and call.id not in self.nested
 
     def kept_results(self, call_id: str) -> dict[str, ToolResult] | None:
         """Return, by layer, what the inside of a paused layer had given for one call."""
@@ -69,7 +88,7 @@ class Resumption:
 
     def approves(self, call: ToolCall, tool: Tool) -> bool:
         """Whether a person has approved this very call of *tool*: its id, its tool and its typed arguments."""
-        for one in self.all_answers:
+        for one in self.answers if self.cut(call) else self.all_answers:
             asked = one.interrupt.tool_call
             if asked is None or asked.id != call.id or one.interrupt.definition != APPROVAL:
                 continue
@@ -81,8 +100,12 @@ class Resumption:
         return False
 
 
-def restore(run: Run, stored: tuple[Message, ...]) -> None:
-    """Put the run where it was paused: its history, steps, counts, state and what was answered."""
+def restore(run: Run, stored: tuple[Message, ...]) -> tuple[()]:
+    """Put the run where it was paused: its history, steps, counts, state and what was answered; it adds no results.
+
+    Raises:
+        ThreadConflict: the thread was gone on with.
+    """
     resumption = run.resumption
     assert resumption is not None
     checkpoint = resumption.checkpoint
@@ -92,9 +115,15 @@ def restore(run: Run, stored: tuple[Message, ...]) -> None:
         if one.id in checkpoint.answers
     ]
     run.answers = resumption.all_answers = (*earlier, *resumption.answers)
-    run.number = checkpoint.number
+    run.number = checkpoint.number - (checkpoint.phase == STRUCTURED)
     run.passed = checkpoint.passed
     messages = _messages(run, checkpoint)
+    run.stored = checkpoint.base + checkpoint.committed
+    if len(stored) != run.stored:
+        raise ThreadConflict(
+            f"thread {run.thread_id!r} has {len(stored)} messages, and had {run.stored} when run {checkpoint.run_id!r} "
+            f"stopped: others have gone on with it, so this run cannot"
+        )
     base = stored[: checkpoint.base]
     run.thread_base = len(base)
     run.history.extend((*base, *messages))
@@ -103,14 +132,16 @@ def restore(run: Run, stored: tuple[Message, ...]) -> None:
     run.restored = len(run.history.messages)
     again = checkpoint.phase in BEFORE_ANSWER
     run.steps = [one for one in checkpoint.past_steps() if not again or one.number < checkpoint.number]
+    run.tool_call_count = sum(len(one.response.tool_calls) for one in run.steps if one.number < checkpoint.number)
     if checkpoint.usage is not None:
         run.usage = checkpoint.usage
     _restore_counts(run, checkpoint)
     run.state.update(checkpoint.state or {})
     for one in run.plan.middleware:
-        saved = checkpoint.private.get(saved_name(run, one)) if one.saved else None
+        saved = checkpoint.private.get(saved_name(run.plan, one)) if one.saved else None
         if saved is not None:
             run.private[id(one)] = _state_of(one, saved.data)
+    return ()
 
 
 def _restore_counts(run: Run, checkpoint: Checkpoint) -> None:
@@ -161,10 +192,10 @@ def _edited(call: ToolCall, answer: Any) -> ToolCall:
     return call if answer is None else call.replace(args=answer.edited_args, edited_by=answer.by or "a person")
 
 
-def saved_name(run: Run, middleware: Any) -> str:
+def saved_name(plan: Plan, middleware: Any) -> str:
     """Return the name under which the private state of *middleware* is saved: a second one of a name has `#2`."""
     name = name_of(middleware)
-    same = [one for one in run.plan.middleware if one.saved and name_of(one) == name]
+    same = [one for one in plan.middleware if one.saved and name_of(one) == name]
     place = next(index for index, one in enumerate(same) if one is middleware)
     return name if place == 0 else f"{name}#{place + 1}"
 
@@ -176,7 +207,7 @@ async def resolve(run: Run) -> str:
         HookError: a hook said something else than a vote.
     """
     vote = 0
-    resolutions = Resolutions(run.resumption.answers if run.resumption is not None else ())
+    resolutions = run.resumption.told() if run.resumption is not None else Resolutions(())
     for hook in run.plan.hooks["on_interrupt_resolution"]:
         said = await call_hook(hook, run.ctx, resolutions)
         if run.noted is not None:
@@ -196,6 +227,10 @@ async def go_on(run: Run, vote: str) -> str | None:
     checkpoint = resumption.checkpoint
     if vote != "continue":
         resumption.refusal = STOPPED if vote == "stop" else CANCELLED
+    if checkpoint.phase == STRUCTURED:
+        if run.history.open:
+            run.history.mend(CANCELLED)
+        return "stopped" if vote == "stop" else run.steps[-1].response.finish_reason if run.steps else "stop"
     if checkpoint.phase in BEFORE_ANSWER:
         if vote == "stop":
             return "stopped"

@@ -294,6 +294,13 @@ class Run(RunState):
         await threads.acquire(owner, self.thread_id)
         self.locked = owner
 
+    async def give_way(self) -> bool:
+        """Let other runs of this process that wait for the thread go first; False where there are none."""
+        owner, self.locked = self.locked, None
+        waited = await threads.give_way(owner, self.thread_id)
+        self.locked = owner
+        return waited
+
     # Work beside the run.
 
     def emit(self, name: str, value: Any) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
+from interpose._engine.claiming import key_of
 from interpose._engine.interrupts import question
+from interpose._engine.journal import persist
 from interpose._engine.provider_call import clean_pieces
-from interpose._engine.saving import checkpoint_of
+from interpose._engine.resuming import STRUCTURED
+from interpose._engine.saving import whole_checkpoint
 from interpose._engine.signals import Note, Rank
 from interpose._engine.step import tell_results
-from interpose.checkpoint import seal
+from interpose.checkpoint import Checkpoint, seal
 from interpose.events import StepFinishedEvent
 from interpose.messages import AssistantMessage, ToolMessage, ToolResult
 from interpose.outcomes import End, Pause
@@ -41,7 +44,7 @@ async def settle_gracefully(run: Run, note: Note) -> RunResult:
     await keep_answer(run, {Rank.LIMIT: "limit", Rank.PAUSE: "interrupt"}.get(note.rank))
     if note.rank is Rank.PAUSE:
         if run.passes:
-            waiting = {one.original.id for one in run.passes if one.asked is not None}
+            waiting = {one.original.id for one in run.passes if one.asked}
             await answer_calls(run, tell=True, waiting=waiting)
         status, reason, interrupts = "interrupted", "interrupt", pause(run, value)
         await save(run, interrupts)
@@ -67,12 +70,28 @@ def pause(run: Run, value: Pause) -> tuple[Any, ...]:
 
 
 async def save(run: Run, interrupts: tuple[Any, ...]) -> None:
-    """Save the paused run: in the store, if there is one, and sealed in its result."""
-    checkpoint = checkpoint_of(run, interrupts)
-    run.checkpoint = seal(checkpoint, run.agent.checkpoint_key)
-    store = run.agent.store
-    if store is not None:
-        await store.put(checkpoint)
+    """Save the paused run: in the store, if there is one, and sealed in its result; a nested one in the outer one."""
+    run.saved = whole = whole_checkpoint(run, interrupts)
+    if run.parent is None:
+        run.checkpoint = seal(whole, await key_of(run.agent))
+    if run.journal is not None:
+        await run.journal.paused(interrupts)
+    elif (store := run.agent.store) is not None and run.parent is None:
+        replaces = use_up(run)
+        await persist(run, lambda: store.put(whole, replaces=replaces))
+    await save_thread_state(run)
+
+
+def use_up(run: Run) -> str | None:
+    """Return the run that this one goes on from or settles, and that is dropped as this one is stored."""
+    if run.claimed:
+        run.claimed = False
+        return run.resumed_from
+    if run.superseded:
+        first, *rest = run.superseded
+        run.superseded = tuple(rest)
+        return first
+    return None
 
 
 async def keep_answer(run: Run, cut: str | None) -> None:
@@ -80,6 +99,7 @@ async def keep_answer(run: Run, cut: str | None) -> None:
     call = run.model_call
     if run.settling is not None or call is None:
         return
+    structured = run.phase == STRUCTURED
     narrator = call.narrator
     if narrator is not None and cut == "interrupt" and run.pipe.held is not None:
         narrator.forget()  # what is held back is judged, and told, when the run goes on
@@ -87,6 +107,8 @@ async def keep_answer(run: Run, cut: str | None) -> None:
     elif narrator is not None:
         await narrator.finish()
         run.pipe.release()
+    if structured and cut == "interrupt":
+        return  # the call for the output is no step: its answer is kept for the layer that paused
     if call.response is not None:
         run.settle_response(call.reached, call.response, call.usage)  # type: ignore[arg-type]  # answered, so reached
         if not call.response.tool_calls:
@@ -187,15 +209,32 @@ def result_of(run: Run, reason: str, status: Any = "finished", interrupts: tuple
     )
 
 
-async def commit(run: Run) -> None:
-    """Append what is new to the stored thread, if there is a store."""
+async def commit(run: Run, kept: Checkpoint | None = None) -> None:
+    """Append what is new to the stored thread, if there is a store; *kept* lets a failed run be gone on with."""
     store = run.agent.store
-    if store is not None and not run.committed:
-        run.committed = True
-        new = run.history.messages[run.thread_base :]
-        if new:
-            await store.commit(run.thread_id, run.run_id, new, expected=run.thread_base)
-        if canonical_json(run.thread_state) != run.thread_state_was:
-            await store.save_state(run.thread_id, run.thread_state)
-        for paused in run.superseded:
-            await store.drop(paused)
+    if store is None or run.committed:
+        return
+    journal = run.journal
+    if journal is not None:
+        await journal.quiet()
+        if journal.lost:
+            return  # somebody else goes on with it
+    run.committed = True
+    expected = run.stored
+    new = run.history.messages[expected:]
+    if new:
+        replaces = use_up(run)
+        await persist(
+            run,
+            lambda: store.commit(run.thread_id, run.run_id, new, expected=expected, checkpoint=kept, replaces=replaces),
+        )
+    elif kept is None and journal is not None and run.parent is None:
+        await store.drop(run.run_id)
+    await save_thread_state(run)
+
+
+async def save_thread_state(run: Run) -> None:
+    """Keep the state of the thread, where it has changed."""
+    store = run.agent.store
+    if store is not None and canonical_json(run.thread_state) != run.thread_state_was:
+        await store.save_state(run.thread_id, run.thread_state)

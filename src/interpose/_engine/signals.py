@@ -49,3 +49,12 @@ class Signal(BaseException):
     def __init__(self, note: Note) -> None:
         super().__init__(note.rank.name)
         self.note = note
+
+
+class PausedWithin(Signal):
+    """A nested run that pauses, on its way up to the call that ran it: what it asks, and its *checkpoint*."""
+
+    def __init__(self, note: Note, asked: tuple[Any, ...], checkpoint: Any) -> None:
+        super().__init__(note)
+        self.asked = asked
+        self.checkpoint = checkpoint

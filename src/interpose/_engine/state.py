@@ -12,6 +12,7 @@ from interpose.request import Usage
 if TYPE_CHECKING:
     from interpose._engine.beside import Beside
     from interpose._engine.buffer import Buffer, Log
+    from interpose._engine.journal import Journal
     from interpose._engine.legality import History
     from interpose._engine.meter import Meter
     from interpose._engine.model_call import ModelCall
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from interpose._engine.signals import LimitHit, Note
     from interpose._engine.tool_phase import ToolPass
     from interpose.agent import Agent
+    from interpose.checkpoint import Checkpoint
     from interpose.clock import Clock
     from interpose.context import RunContext
     from interpose.info import RunConfig
@@ -76,6 +78,7 @@ class RunState:
         "history",
         "input_end",
         "input_size",
+        "journal",
         "limit_hit",
         "limits",
         "locked",
@@ -88,6 +91,7 @@ class RunState:
         "number",
         "open_step",
         "opened",
+        "outer_call",
         "output",
         "output_text",
         "own_model",
@@ -112,12 +116,14 @@ class RunState:
         "run_id",
         "run_node",
         "said_started",
+        "saved",
         "sent",
         "settled",
         "settling",
         "started",
         "step_node",
         "steps",
+        "stored",
         "superseded",
         "task",
         "thread_base",
@@ -213,6 +219,10 @@ class RunState:
     answers: Sequence[Resolution]
     checkpoint: Mapping[str, Any] | None
     claimed: bool
+    journal: Journal | None
+    outer_call: str
+    saved: Checkpoint | None
+    stored: int
     restored: int
     to_resume: tuple[Any, Any] | None
     passed: Sequence[str]
@@ -255,6 +265,8 @@ class RunState:
         self.buffer = buffer
         self.extra = extra
         self.parent = parent
+        self.parent_node_id = None
+        self.outer_call = ""
         self.steps = []
         self.make_ready()
 
@@ -309,11 +321,13 @@ class RunState:
         self.opened = ()
         self.asked = ()
         self.waiters = ()
-        self.parent_node_id = None
         self._private = None
         self.answers = ()
         self.checkpoint = None
         self.claimed = False
+        self.journal = None
+        self.saved = None
+        self.stored = 0
         self.restored = -1
         self.to_resume = None
         self.passed = ()

@@ -124,6 +124,8 @@ async def model_call(run: Run, request: ModelRequest, phase: str = "model_stream
     sent = call.made_request if response.made_by is not None else call.reached
     run.settle_response(sent or request, response, call.usage)
     run.model_call = None
+    if run.journal is not None:
+        await run.journal.answered()
     if node is not None:
         await run.record.close_model(node, call, request, response)  # type: ignore[union-attr]  # as above
     if call.usage is not None and run.plan.on_usage:
@@ -181,7 +183,7 @@ async def settle_results(run: Run, calls: tuple[ToolCall, ...], passes: list[Too
         info = ToolPhaseInfo(calls, results, pending)
         for hook in plan.on_tool_phase_complete:
             await run.tell(hook, info)
-    asked = [one.asked for one in passes if one.asked is not None] if len(results) < len(passes) else []
+    asked = [question for one in passes for question in one.asked] if len(results) < len(passes) else []
     if asked:
         run.pending_results = results
     else:
@@ -225,6 +227,6 @@ async def answer_open_calls(run: Run, text: str) -> None:
     run.history.extend(answers)
     if run.pipe.active:
         await tell_results(run, answers)
-    asked = [one.asked for one in passes if one.asked is not None]
+    asked = [question for one in passes for question in one.asked]
     if asked:
         await boundary(run, asked)

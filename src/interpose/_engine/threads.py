@@ -15,6 +15,8 @@ Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 _held: ContextVar[tuple[tuple[int, str], ...]] = ContextVar("held_threads", default=())
 _waiting: WeakKeyDictionary[Any, dict[str, deque[Waiter]]] = WeakKeyDictionary()
 _lock = threading.Lock()
+COMING_S = (0.0, 0.0, 0.01, 0.04)
+"""How long to look for others that come to wait for a thread, in seconds."""
 
 
 async def acquire(owner: Any, thread_id: str) -> None:
@@ -46,6 +48,22 @@ async def acquire(owner: Any, thread_id: str) -> None:
             _give_up(owner, thread_id, waiter)
             raise
     _held.set((*_held.get(), key))
+
+
+async def give_way(owner: Any, thread_id: str) -> bool:
+    """Let those who wait for the thread, which the caller holds, go first; False where nobody waits."""
+    for wait_s in (*COMING_S, None):  # one that has just claimed what this run wants may be on its way here
+        with _lock:
+            if _waiting[owner][thread_id]:
+                break
+        if wait_s is None:
+            return False
+        await asyncio.sleep(wait_s)
+    key = (id(owner), thread_id)
+    _held.set(tuple([one for one in _held.get() if one != key]))
+    release(owner, thread_id)
+    await acquire(owner, thread_id)
+    return True
 
 
 def _give_up(owner: Any, thread_id: str, waiter: asyncio.Future[None]) -> None:

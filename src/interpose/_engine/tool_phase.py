@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import CancelledError, current_task
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
-from inspect import isawaitable
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from interpose._engine.alone import Alone
 from interpose._engine.chain import Call, Layer, Next, check_entry, compose
-from interpose._engine.deadline import Deadline
+from interpose._engine.execution import execute, gated
 from interpose._engine.failures import first_failure, outranks, pause_instead, worst
 from interpose._engine.interrupts import approved, declined, question
 from interpose._engine.offered import Offered, own_copy
 from interpose._engine.signals import LimitHit, Note, Rank, Signal
 from interpose._engine.steering import wrong
 from interpose.context import ToolContext
-from interpose.errors import FatalToolError, HookError
+from interpose.errors import HookError
 from interpose.interrupts import OpenInterrupt
 from interpose.messages import ToolCall, ToolResult
 from interpose.outcomes import Abort, End, Pause, Skip
-from interpose.tools import ArgumentError, Tool
+from interpose.tools import ArgumentError
 
 if TYPE_CHECKING:
     from interpose._engine.run import Run
+    from interpose.checkpoint import Checkpoint
 
 TOOL_SEAM = (
     ("record", "opens the node, keeps the arguments that really ran"),
@@ -46,6 +45,7 @@ STEERS: dict[str, tuple[type, ...]] = {
     "before_tool": (Skip, Pause, End, Abort),
     "after_tool": (End, Abort),
 }
+CUT_OFF = "cut off while it ran, and not run again: it may have taken effect, or in part"
 GRACE_S = 2.0
 """How long a cancelled tool may take to clean up before the run goes on without it."""
 
@@ -58,7 +58,7 @@ class ToolPass(Call):
     gives = ToolResult
     steers: ClassVar[Mapping[str, tuple[type, ...]]] = STEERS
 
-    __slots__ = ("asked", "began", "granted", "node", "original", "phase", "ran", "result", "typed")
+    __slots__ = ("asked", "began", "granted", "node", "original", "phase", "ran", "result", "typed", "within")
 
     def __init__(self, phase: ToolPhase, call: ToolCall) -> None:
         self.run = run = phase.run
@@ -72,7 +72,8 @@ class ToolPass(Call):
         self.phase = phase
         self.original = call
         self.result: ToolResult | None = None
-        self.asked: OpenInterrupt | None = None
+        self.asked: tuple[OpenInterrupt, ...] = ()
+        self.within: Checkpoint | None = None
         self.began = False
         self.granted = False
         self.node: Any = None
@@ -175,6 +176,11 @@ class ToolPhase:
         if failure is not None:
             await self._cancel(tasks)
             failure = worst(tasks, failure)
+        elif run.journal is not None:
+            try:
+                await run.journal.settled()
+            except BaseException as error:
+                failure = error
         run.tool_tasks = ()
         if run.pipe.emitted and not run.closing:
             await run.pipe.flush()
@@ -259,12 +265,14 @@ class ToolPhase:
             if one.noted is not None:
                 raise Signal(one.noted)
             one.result = one.checked("a layer", result)
+            if run.journal is not None:
+                run.journal.finished(one.result, sole=self.left == 1)
         except BaseException as error:
             if not isinstance(error, Signal) or error.note is not one.noted:
                 failure = error
                 raise
             pause = error.note.value
-            one.asked = one.asked or question(run, pause.reason, pause.value, one.ran)
+            one.asked = one.asked or (question(run, pause.reason, pause.value, one.ran),)
         finally:
             if one.node is not None:
                 await run.record.close_tool(one, failure)  # type: ignore[union-attr]  # there
@@ -299,6 +307,9 @@ async def call_tool(one: Any, index: int, call: ToolCall, via: Next | None) -> T
         if refused is not None:
             return refused
         tool = phase.tools[call.name]
+        resumed = run.resumption
+        if resumed is not None and tool.approval is False and resumed.cut(call):
+            return call.refuse(CUT_OFF)
         try:
             typed = tool.validate(call.args)
         except ArgumentError as error:
@@ -307,13 +318,14 @@ async def call_tool(one: Any, index: int, call: ToolCall, via: Next | None) -> T
             raise Signal(one.noted)
         if phase.refusal is not None and not one.granted:
             return call.refuse(phase.refusal)
-        hit = run.meter.count_tool_call()
+        counted = resumed is not None and call.id in resumed.nested
+        hit = None if counted else run.meter.count_tool_call()
         if hit is not None:
             return _over_limit(run, hit, call)
         if phase.gates:
-            result = await _gated(one, tool, call, typed, task or one.task)
+            result = await gated(one, tool, call, typed, task or one.task)
         else:
-            result = await _execute(one, tool, call, typed, task or one.task)
+            result = await execute(one, tool, call, typed, task or one.task)
         if via is not None:
             via.given = result
         return result
@@ -329,68 +341,3 @@ def _over_limit(run: Run, hit: LimitHit, call: ToolCall) -> ToolResult:
         raise Signal(run.noted)  # type: ignore[arg-type]  # just noted
     run.ends_after_step = hit
     return call.refuse(f"not executed: the limit of {hit.value} tool calls ({hit.limit}) is reached")
-
-
-async def _gated(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, Any], task: Any) -> ToolResult:
-    """Execute when it is this call's turn: as many at once as the limits allow, and alone where the tool asks it."""
-    async with AsyncExitStack() as stack:
-        for gate in one.phase.gates:
-            await stack.enter_async_context(gate.turn(tool.alone) if gate.__class__ is Alone else gate)
-        return await _execute(one, tool, call, typed, task)
-
-
-async def _execute(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, Any], task: Any) -> ToolResult:
-    """Run the tool itself; its exception becomes an error result, unless it is fatal or a cancellation asked for."""
-    run = one.run
-    if tool.context_parameter is not None:
-        typed[tool.context_parameter] = one.ctx
-    clock = run.clock
-    one.began = True
-    started = clock.monotonic()
-    before = task.cancelling()
-    seconds = tool.timeout_s if tool.timeout_s is not None else run.limits.tool_timeout_s
-    try:
-        if seconds is not None:
-            with Deadline(clock, seconds):
-                data = await _invoke(tool, typed)
-        elif tool.is_async:
-            data = await tool.function(**typed)
-        else:
-            data = await _invoke(tool, typed)
-    except FatalToolError:
-        raise
-    except CancelledError as error:
-        if run.noted is not None or one.noted is not None or task.cancelling() > before:
-            raise
-        return _failed(call, f"{tool.name} was cancelled from within: {error!r}", clock.monotonic() - started)
-    except TimeoutError as error:
-        own = str(error)
-        text = own or (f"timed out after {seconds} s" if seconds is not None else "timed out")
-        return _failed(call, f"{tool.name} failed: {text}", clock.monotonic() - started)
-    except Exception as error:
-        text = str(error)
-        return _failed(call, f"{type(error).__name__}: {text}" if text else repr(error), clock.monotonic() - started)
-    if run.noted is not None:
-        raise Signal(run.noted)
-    duration_ms = (clock.monotonic() - started) * 1000
-    if data.__class__ is ToolResult:
-        return data.replace(tool_call_id=call.id, duration_ms=duration_ms)
-    return ToolResult(tool_call_id=call.id, data=data, duration_ms=duration_ms)
-
-
-async def _invoke(tool: Tool, typed: dict[str, Any]) -> Any:
-    if tool.is_async:
-        return await tool.function(**typed)
-    data = await asyncio.to_thread(_call, tool.function, typed)
-    return await data if isawaitable(data) else data
-
-
-def _call(function: Callable[..., Any], typed: dict[str, Any]) -> Any:
-    try:
-        return function(**typed)
-    except StopIteration as error:  # no future can hold one, so the caller would wait for ever
-        raise RuntimeError("the tool raised StopIteration") from error
-
-
-def _failed(call: ToolCall, text: str, seconds: float) -> ToolResult:
-    return call.refuse(text).replace(duration_ms=seconds * 1000)

@@ -1,6 +1,7 @@
 """Stores: what keeps threads and checkpoints between runs."""
 
-from interpose.stores.base import Store, StoreError
+from interpose.errors import StoreError
+from interpose.stores.base import Store
 from interpose.stores.memory import MemoryStore
 from interpose.stores.sql import SQLStore
 

@@ -4,16 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from interpose.checkpoint import Checkpoint
-from interpose.errors import InterposeError
 from interpose.messages import Message
-
-
-class StoreError(InterposeError):
-    """A store could not do what was asked: it is full, damaged, locked, out of reach, or of another release.
-
-    Nothing of what was asked is stored, unless the connection broke while the database was about to say so; every
-    write may be sent again.
-    """
 
 
 class Store(Protocol):

@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 
 from interpose.checkpoint import Checkpoint
-from interpose.errors import ResumeError
+from interpose.errors import ResumeError, StoreError
 from interpose.messages import Message
-from interpose.stores.base import StoreError
 from interpose.text import to_json
 
 _messages = msgspec.json.Decoder(tuple[Message, ...])

@@ -5,8 +5,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from interpose.errors import ConfigurationError, InterposeError
-from interpose.stores.base import StoreError
+from interpose.errors import ConfigurationError, InterposeError, StoreError
 from interpose.stores.operations import Many, Operation
 from interpose.stores.schema import POSTGRES, Steps, migrate, translate
 

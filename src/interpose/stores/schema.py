@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from interpose.stores.base import StoreError
+from interpose.errors import StoreError
 
 Steps = Generator[Any, Any, Any]
 """What an operation does: it yields statements with `?` for their parameters, and is sent what came of each."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from interpose.stores.base import StoreError
+from interpose.errors import StoreError
 from interpose.stores.operations import Many, Operation
 from interpose.stores.schema import SQLITE, Steps, migrate, translate
 
