@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -108,10 +108,15 @@ class Resolved(Value, frozen=True):
 
 
 class Approved(Value, frozen=True):
-    """Let the call run, with *edited_args* instead of the model's where they are given."""
+    """Let the call run, with *edited_args* instead of the model's where they are given.
+
+    *always* spares later questions of the thread: about all calls of the tool (`"tool"`), or about those with the same
+    arguments (`"arguments"`).
+    """
 
     edited_args: Mapping[str, Any] | None = None
     by: str | None = None
+    always: Literal["tool", "arguments"] | None = None
 
 
 class Rejected(Value, frozen=True):

@@ -99,6 +99,7 @@ class SavedAnswer(Value, frozen=True, kw_only=True, omit_defaults=True):
     edited_args: Mapping[str, Any] | None = None
     reason: str = ""
     by: str | None = None
+    always: Literal["tool", "arguments"] | None = None
     at: float
 
     @classmethod
@@ -108,7 +109,7 @@ class SavedAnswer(Value, frozen=True, kw_only=True, omit_defaults=True):
             case Resolved():
                 return cls(kind="resolved", payload=to_jsonable(answer.payload), by=answer.by, at=at)
             case Approved():
-                return cls(kind="approved", edited_args=answer.edited_args, by=answer.by, at=at)
+                return cls(kind="approved", edited_args=answer.edited_args, by=answer.by, always=answer.always, at=at)
             case Rejected():
                 return cls(kind="rejected", reason=answer.reason, by=answer.by, at=at)
             case Cancelled():
@@ -120,7 +121,7 @@ class SavedAnswer(Value, frozen=True, kw_only=True, omit_defaults=True):
             case "resolved":
                 return Resolved(self.payload, self.by)
             case "approved":
-                return Approved(self.edited_args, self.by)
+                return Approved(self.edited_args, self.by, self.always)
             case "rejected":
                 return Rejected(self.reason, self.by)
             case "cancelled":

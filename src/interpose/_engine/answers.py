@@ -93,7 +93,7 @@ def _from_wire(answer: Any, asked: OpenInterrupt | None) -> Any:
     if isinstance(payload, Mapping):
         if payload.get("approved") is not True:
             return Rejected(str(payload.get("reason") or ""))
-        return Approved(payload.get("editedArgs"))
+        return Approved(payload.get("editedArgs"), None, payload.get("always"))
     return Approved() if payload is True else Rejected()
 
 
@@ -106,6 +106,8 @@ def _typed(asked: OpenInterrupt, answer: Any, plan: Plan, tools: Mapping[str, To
     if asked.definition == APPROVAL and asked.tool_call is not None:
         if isinstance(answer, Resolved):
             raise TypeError("an approval is answered with Approved, Rejected or Cancelled, not with Resolved")
+        if isinstance(answer, Approved) and answer.always not in (None, "tool", "arguments"):
+            raise ValueError(f"always= is 'tool', 'arguments' or None, got {answer.always!r:.60}")
         if isinstance(answer, Approved) and answer.edited_args is not None:
             _check_edit(asked, answer, tools)
         return answer

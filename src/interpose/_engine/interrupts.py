@@ -11,7 +11,7 @@ from interpose.errors import HookError
 from interpose.interrupts import Cancelled, InterruptRequest, OpenInterrupt, Rejected
 from interpose.messages import ToolCall, ToolResult
 from interpose.outcomes import Pause
-from interpose.text import to_jsonable
+from interpose.text import canonical_json, to_jsonable
 
 if TYPE_CHECKING:
     from interpose._engine.run import Run
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 APPROVAL = "tool_approval"
 """The reason, and the kind, of the question whether a tool call may run."""
+REMEMBERED = "interpose.approved"
+"""Where the state of a thread has what need not be asked again: `[tool]`, or `[tool, arguments]`."""
 
 
 def question(run: Run, reason: str, value: Any, call: ToolCall | None = None, message: str = "") -> OpenInterrupt:
@@ -94,17 +96,39 @@ def declined(run: Run, call: ToolCall) -> ToolResult | None:
     return None
 
 
+def remember(run: Run, call: ToolCall, always: str) -> None:
+    """Keep in the state of the thread that calls like *call* need not be asked about again."""
+    entry = [call.name] if always == "tool" else [call.name, canonical_json(call.args).decode()]
+    state = _outermost(run).thread_state
+    if entry not in state.get(REMEMBERED, ()):
+        state[REMEMBERED] = [*state.get(REMEMBERED, ()), entry]
+
+
+def is_remembered(run: Run, call: ToolCall) -> bool:
+    """Whether a person has said, in this thread, that calls like *call* need not be asked about."""
+    kept = _outermost(run).thread_state.get(REMEMBERED)
+    return kept is not None and ([call.name] in kept or [call.name, canonical_json(call.args).decode()] in kept)
+
+
+def _outermost(run: Run) -> Run:
+    while run.parent is not None:  # nested runs have no thread of their own
+        run = run.parent
+    return run
+
+
 async def approved(run: Run, one: ToolPass, tool: Tool, call: ToolCall) -> bool:
     """Whether *call* may run now; where a person is to be asked first, the question is put on *one*."""
-    if run.resumption is not None and run.resumption.approves(call, tool):
+    if run.resumption is not None and (answer := run.resumption.approval_of(call, tool)) is not None:
         one.granted = True
+        if answer.always is not None:
+            remember(run, call, answer.always)
         return True
     wanted: Any = tool.approval
     if callable(wanted):
         wanted = wanted(one.ctx, call)
         if isawaitable(wanted):
             wanted = await wanted
-    if not wanted:
+    if not wanted or is_remembered(run, call):
         return True
     message = f"Run {call.name}?"
     if run.resumption is not None and run.resumption.cut(call):

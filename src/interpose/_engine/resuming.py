@@ -86,8 +86,8 @@ class Resumption:
             one.result = result
         return rest
 
-    def approves(self, call: ToolCall, tool: Tool) -> bool:
-        """Whether a person has approved this very call of *tool*: its id, its tool and its typed arguments."""
+    def approval_of(self, call: ToolCall, tool: Tool) -> Approved | None:
+        """Return a person's approval of this very call of *tool*: its id, its tool and its typed arguments."""
         for one in self.answers if self.cut(call) else self.all_answers:
             asked = one.interrupt.tool_call
             if asked is None or asked.id != call.id or one.interrupt.definition != APPROVAL:
@@ -96,8 +96,8 @@ class Resumption:
                 continue
             args = asked.args if one.answer.edited_args is None else tool.validate(one.answer.edited_args)
             if canonical_json(args) == canonical_json(call.args):
-                return True
-        return False
+                return one.answer
+        return None
 
 
 def restore(run: Run, stored: tuple[Message, ...]) -> tuple[()]:

@@ -1,5 +1,6 @@
 """Ready-made middleware."""
 
+from interpose.builtin.approval import Approval
 from interpose.builtin.content_guard import ContentGuard
 from interpose.builtin.context_window import ContextWindow
 from interpose.builtin.fallback import Fallback
@@ -13,6 +14,7 @@ from interpose.tokens import CHARS_PER_TOKEN
 
 __all__ = [
     "CHARS_PER_TOKEN",
+    "Approval",
     "CacheStorage",
     "ContentGuard",
     "ContextWindow",
