@@ -11,6 +11,8 @@ from interpose.errors import ConfigurationError
 from interpose.models import is_provider, resolve
 from interpose.request import ModelRequest
 
+LISTED = ", ".join(repr(f"{name}:") for name in models.PROVIDERS)
+
 LOADED = """
 import json, sys
 import interpose.models
@@ -33,7 +35,7 @@ def test_import_of_an_adapter_loads_no_sdk() -> None:
     assert out.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("name", ["openai", "local", "anthropic", "google"])
+@pytest.mark.parametrize("name", ["openai", "openai-responses", "local", "anthropic", "google"])
 def test_known_providers(name: str) -> None:
     assert is_provider(name)
 
@@ -55,7 +57,7 @@ def test_openai_without_a_name_is_refused() -> None:
 
 @pytest.mark.parametrize("provider", ["google"])
 def test_later_providers_say_what_this_release_has(provider: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"no adapter for '{provider}'; it has 'openai:', 'anthropic:', 'local:'"):
+    with pytest.raises(ConfigurationError, match=f"no adapter for '{provider}'; it has {LISTED}"):
         resolve(f"{provider}:m")
 
 
@@ -72,7 +74,7 @@ def test_later_providers_say_what_this_release_has(provider: str) -> None:
     ],
 )
 def test_a_wrong_name_is_answered_with_the_nearest(spec: str, near: str) -> None:
-    with pytest.raises(ConfigurationError, match="of 'openai:', 'anthropic:', 'local:'") as caught:
+    with pytest.raises(ConfigurationError, match=f"of {LISTED}") as caught:
         resolve(spec)
     assert str(caught.value).endswith(f"Did you mean {near}?")
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from interpose.models.anthropic import AnthropicMessages as AnthropicMessages
     from interpose.models.local import LocalModel as LocalModel
     from interpose.models.openai import OpenAIChat as OpenAIChat
+    from interpose.models.openai.responses import OpenAIResponses as OpenAIResponses
 
 __all__ = [
     "AnthropicMessages",
@@ -38,6 +39,7 @@ __all__ = [
     "ModelChunk",
     "ModelProfile",
     "OpenAIChat",
+    "OpenAIResponses",
     "PROVIDERS",
     "ReasoningDelta",
     "StreamNext",
@@ -55,6 +57,7 @@ __all__ = [
 
 PROVIDERS = {
     "openai": ("interpose.models.openai", "OpenAIChat"),
+    "openai-responses": ("interpose.models.openai.responses", "OpenAIResponses"),
     "anthropic": ("interpose.models.anthropic", "AnthropicMessages"),
     "local": ("interpose.models.local", "LocalModel"),
 }
