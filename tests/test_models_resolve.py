@@ -9,7 +9,8 @@ import pytest
 import interpose.models as models
 from interpose.errors import ConfigurationError
 from interpose.models import is_provider, resolve
-from interpose.request import ModelRequest
+
+LISTED = ", ".join(repr(f"{name}:") for name in models.PROVIDERS)
 
 LOADED = """
 import json, sys
@@ -26,14 +27,15 @@ def test_import_loads_no_provider_and_no_sdk() -> None:
 
 def test_import_of_an_adapter_loads_no_sdk() -> None:
     code = (
-        "import interpose.models.openai, interpose.models.anthropic, interpose.models.local, sys; "
-        "print([name for name in ('openai', 'anthropic', 'httpx2') if name in sys.modules])"
+        "import interpose.models.openai, interpose.models.anthropic, interpose.models.google, "
+        "interpose.models.local, sys; "
+        "print([name for name in ('openai', 'anthropic', 'google.genai', 'httpx2') if name in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("name", ["openai", "local", "anthropic", "google"])
+@pytest.mark.parametrize("name", ["openai", "openai-responses", "local", "anthropic", "google"])
 def test_known_providers(name: str) -> None:
     assert is_provider(name)
 
@@ -53,10 +55,19 @@ def test_openai_without_a_name_is_refused() -> None:
         resolve("openai:")
 
 
-@pytest.mark.parametrize("provider", ["google"])
-def test_later_providers_say_what_this_release_has(provider: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"no adapter for '{provider}'; it has 'openai:', 'anthropic:', 'local:'"):
-        resolve(f"{provider}:m")
+@pytest.mark.parametrize(
+    ("spec", "kind", "package"),
+    [
+        ("anthropic:claude-sonnet-5", "AnthropicMessages", "anthropic"),
+        ("google:gemini-3.5-flash", "GoogleGemini", "google.genai"),
+    ],
+)
+def test_names_give_the_model_of_their_vendor(spec: str, kind: str, package: str) -> None:
+    pytest.importorskip(package)
+    model = resolve(spec)
+    assert (type(model).__name__, f"{model.provider}:{model.name}") == (kind, spec)
+    assert model.profile is not None
+    assert model.profile.max_output_tokens
 
 
 @pytest.mark.parametrize(
@@ -72,7 +83,7 @@ def test_later_providers_say_what_this_release_has(provider: str) -> None:
     ],
 )
 def test_a_wrong_name_is_answered_with_the_nearest(spec: str, near: str) -> None:
-    with pytest.raises(ConfigurationError, match="of 'openai:', 'anthropic:', 'local:'") as caught:
+    with pytest.raises(ConfigurationError, match=f"of {LISTED}") as caught:
         resolve(spec)
     assert str(caught.value).endswith(f"Did you mean {near}?")
 
@@ -88,14 +99,10 @@ def test_what_is_no_text_is_refused() -> None:
         resolve(3)  # type: ignore[arg-type]  # the mistake in question
 
 
-def test_a_request_cannot_move_to_a_provider_that_is_not_there() -> None:
-    with pytest.raises(ConfigurationError, match="no adapter"):
-        ModelRequest(provider="openai", model="m").with_model("google:g")
-
-
 def test_classes_are_found_on_the_package() -> None:
     assert models.OpenAIChat.__module__ == "interpose.models.openai.model"
     assert models.AnthropicMessages.__module__ == "interpose.models.anthropic.model"
+    assert models.GoogleGemini.__module__ == "interpose.models.google.model"
     assert models.LocalModel.__module__ == "interpose.models.local.model"
 
 

@@ -1,13 +1,16 @@
 """Backends: where text goes that is too long for a conversation, and how it is read back."""
 
 import asyncio
+import hashlib
 import os
 import re
 from typing import Any, Protocol, runtime_checkable
 
 from interpose.errors import ConfigurationError
+from interpose.text import clean
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_MAX_PART_CHARS = 200  # most file systems take names of 255 bytes, endings included
 
 
 class Backend(Protocol):
@@ -36,8 +39,15 @@ class ReadableBackend(Protocol):
 
 
 def path_part(text: str) -> str:
-    """Return *text* as one part of a path: what is no ASCII letter, digit, `_` or `-` becomes `_`."""
-    return _UNSAFE.sub("_", text) or "_"
+    """Return *text* as one part of a path: what is no ASCII letter, digit, `_` or `-` becomes `_`.
+
+    Of a text that is too long for a file's name the beginning and a hash of the whole are left.
+    """
+    part = _UNSAFE.sub("_", text) or "_"
+    if len(part) <= _MAX_PART_CHARS:
+        return part
+    digest = hashlib.sha256(clean(text).encode()).hexdigest()[:16]
+    return f"{part[: _MAX_PART_CHARS - len(digest) - 1]}-{digest}"
 
 
 class FileBackend:
@@ -47,10 +57,12 @@ class FileBackend:
     missing. Nothing outside *url* is read or written.
 
     Raises:
-        ConfigurationError: fsspec, or the package that *url* needs, is not installed.
+        ConfigurationError: fsspec, or the package that *url* needs, is not installed, or *url* is empty.
     """
 
     def __init__(self, url: str | os.PathLike[str], **options: Any) -> None:
+        if not os.fspath(url):
+            raise ConfigurationError("FileBackend needs a folder or a URL, got an empty text; '.' is this folder")
         try:
             from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # fsspec ships no types
         except ImportError as error:
@@ -71,7 +83,7 @@ class FileBackend:
         Raises:
             ValueError: *path* leads out of the root.
         """
-        await asyncio.to_thread(self._write, self._full(path), text.encode())
+        await asyncio.to_thread(self._write, self._full(path), clean(text).encode())
 
     async def read(self, path: str, /) -> str:
         """Return the text of the file *path*.
@@ -93,7 +105,7 @@ class FileBackend:
             raise ValueError(f"{path!r} is no path below the backend's root: write it as 'folder/name.txt'")
         full = f"{self._root}/{path}"
         if self._is_local:
-            root = os.path.realpath(self._root)
+            root = os.path.realpath(self._root or os.sep)
             if os.path.commonpath([root, os.path.realpath(full)]) != root:
                 raise ValueError(f"{path!r} leads out of the backend's root by a symbolic link")
         return full

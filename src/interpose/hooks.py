@@ -8,9 +8,11 @@ in which nothing is set, changes nothing. They run in the order of their registr
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
+import msgspec
+
 from interpose.brevity import with_short_descriptions, without_descriptions
 from interpose.groups import groups_of, insert_note, leading, newest_user, without
-from interpose.messages import AssistantMessage, Message, ToolCall, Value
+from interpose.messages import MESSAGE_TYPES, AssistantMessage, Message, ToolCall, Value
 from interpose.models.base import ModelProfile
 from interpose.outcomes import Pause, Retry
 from interpose.repetition import repeats_itself
@@ -58,6 +60,11 @@ class PreModelHookResult(Value, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         _check(self, "short_circuit", AssistantMessage, ModelResponse)
         _check(self, "interrupt", Pause)
+        _check(self, "system_prompt_suffix", str)
+        _check_each(self, "messages", *MESSAGE_TYPES, Mapping)
+        _check_each(self, "tools", Tool)
+        if self.model is not None and not isinstance(self.model, str) and not hasattr(self.model, "stream"):
+            raise TypeError(f"PreModelHookResult(model=...) takes a name or a Model, got {self.model!r:.80}")
 
 
 class PostModelHookContext(Value, frozen=True, kw_only=True):
@@ -91,6 +98,18 @@ def _check(result: Any, name: str, *kinds: type) -> None:
     if value is not None and not isinstance(value, kinds):
         expected = " or ".join([kind.__name__ for kind in kinds])
         raise TypeError(f"{type(result).__name__}({name}=...) takes a {expected}, got {value!r:.80}")
+
+
+def _check_each(result: Any, name: str, *kinds: type) -> None:
+    values = getattr(result, name)
+    if values is None:
+        return
+    if not isinstance(values, str | list | tuple):
+        values = tuple(values)
+        msgspec.structs.force_setattr(result, name, values)
+    wrong = [values] if isinstance(values, str) else [one for one in values if not isinstance(one, kinds)]
+    if wrong:
+        raise TypeError(f"{type(result).__name__}({name}=...) takes a list of {name}, got {wrong[0]!r:.80} in it")
 
 
 PreModelHook = Callable[[PreModelHookContext], PreModelHookResult | Awaitable[PreModelHookResult | None] | None]
@@ -179,11 +198,19 @@ def tool_call_validator(context: PostModelHookContext) -> PostModelHookResult | 
     problems = [problem for call in calls for problem in _problems(call, offered)]
     corrected = None
     if any(new is not old for new, old in zip(calls, response.tool_calls, strict=True)):
-        corrected = response.replace(message=response.message.replace(tool_calls=tuple(calls)))
+        corrected = response.replace(message=_with_calls(response.message, calls))
     if not problems:
         return PostModelHookResult(response=corrected) if corrected is not None else None
     lines = [*problems, f"Tools on offer: {', '.join(offered) or 'none'}."]
     return PostModelHookResult(response=corrected, retry=Retry("\n".join(lines), max_retries=2))
+
+
+def _with_calls(message: AssistantMessage, calls: Sequence[ToolCall]) -> AssistantMessage:
+    """Return *message* with *calls* for its own, each in its place: signed reasoning belongs to the call behind it."""
+    if not message.parts:
+        return message.replace(tool_calls=tuple(calls))
+    left = iter(calls)
+    return message.replace(parts=tuple([next(left) if isinstance(part, ToolCall) else part for part in message.parts]))
 
 
 def _folded(name: str) -> str:

@@ -67,3 +67,21 @@ def test_file_backend_can_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("text", "expected"), [("a-b_C9", "a-b_C9"), ("../x", "___x"), ("", "_"), ("é.", "__")])
 def test_part_of_a_path_has_plain_letters_only(text: str, expected: str) -> None:
     assert path_part(text) == expected
+
+
+def test_part_of_a_path_that_no_file_system_takes_is_shortened_and_stays_its_own() -> None:
+    parts = [path_part("x" * 300 + end) for end in "ab"]
+    assert ([len(part) for part in parts], parts[0] == parts[1]) == ([200, 200], False)
+    assert path_part("x" * 200) == "x" * 200
+
+
+async def test_half_characters_become_the_replacement_character(tmp_path: Path) -> None:
+    backend = FileBackend(tmp_path)
+    await backend.write("a.txt", "a\ud800b")
+    assert await backend.read("a.txt") == "a\ufffdb"
+
+
+async def test_root_of_the_file_system_is_a_root(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.txt").lstrip("/")
+    await FileBackend("/").write(path, "x")
+    assert await FileBackend("/").read(path) == "x"

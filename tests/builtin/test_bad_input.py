@@ -330,3 +330,36 @@ async def test_summary_longer_than_what_it_covers_is_not_used(caplog: pytest.Log
     assert (await agent.run(TALK)).text == "done"
     assert list(model.requests[1].messages) == TALK
     assert "no shorter" in caplog.text
+
+
+@pytest.mark.parametrize("made", [b"bytes", 7, ["a list"], AssistantMessage("a message")], ids=repr)
+async def test_summary_that_is_no_text_leaves_the_history(made: Any, caplog: pytest.LogCaptureFixture) -> None:
+    model = ScriptedModel(text("done"))
+    agent = Agent(model, middleware=[Summarization(100, 1, summarize=lambda ctx, messages: made)])
+    assert (await agent.run(TALK)).text == "done"
+    assert list(model.requests[0].messages) == TALK
+    assert f"summarize must return text, got {type(made).__name__}" in caplog.text
+
+
+@pytest.mark.parametrize("reason", ["content_filter", "dead_air"])
+async def test_summary_that_was_broken_off_leaves_the_history(reason: str, caplog: pytest.LogCaptureFixture) -> None:
+    model = ScriptedModel(text("I can't", finish_reason=reason), text("done"))
+    agent = Agent(model, middleware=[Summarization(100, 1, summarize=by_model())])
+    assert (await agent.run(TALK)).text == "done"
+    assert list(model.requests[1].messages) == TALK
+    assert reason in caplog.text
+
+
+async def test_summary_that_ran_into_its_limit_is_used_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    model = ScriptedModel(text("They talked of", finish_reason="length"), text("done"))
+    agent = Agent(model, middleware=[Summarization(100, 1, summarize=by_model(max_tokens=3))])
+    await agent.run(TALK)
+    assert model.requests[1].messages[0].text.endswith("They talked of")
+    assert "max_tokens=3" in caplog.text
+
+
+async def test_counter_of_fractions_serves_an_extract_too() -> None:
+    model = ScriptedModel(text("done"))
+    agent = Agent(model, middleware=[Summarization(12, 1, count_tokens=lambda said: len(said) / 4)])  # type: ignore[arg-type, return-value]  # as a user would write it
+    await agent.run([UserMessage("o" * 200), AssistantMessage("s" * 200), UserMessage("n")])
+    assert model.requests[0].messages[0].text.startswith("Summary so far:")

@@ -3,11 +3,12 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from interpose import Agent, ImagePart, TextPart, ToolCall, ToolMessage, ToolResult, tool
+from interpose import Agent, FileBackend, ImagePart, TextPart, ToolCall, ToolMessage, ToolResult, tool
 from interpose.builtin import ResultEviction, read_tool
 from interpose.testing import MemoryBackend, ScriptedModel, calls, make_context, text
 
@@ -142,6 +143,25 @@ async def test_data_that_contains_itself_is_evicted_as_text() -> None:
     assert len(backend.files) == 1
 
 
+async def test_calls_whose_ids_differ_in_odd_letters_only_keep_a_text_each() -> None:
+    @tool
+    async def fetch(page: str) -> str:
+        return page * 9000
+
+    ids = ["a:1", "a_1", "a/1"]
+    backend = MemoryBackend()
+    model = ScriptedModel(calls(*[ToolCall(one, "fetch", {"page": one[1]}) for one in ids]), text("done"))
+    agent = Agent(model, tools=[fetch], middleware=[ResultEviction(backend)], post_model_hooks=())
+    stubs = [json.loads(one) for one in answers((await agent.run("go")).messages)]
+    assert [backend.files[stub["full_result_path"]][0] for stub in stubs] == [":", "_", "/"]
+
+
+async def test_half_characters_in_parts_are_written_as_any_text() -> None:
+    mine, backend = eviction()
+    await evicted(mine, [TextPart("\ud800" * 9000)])
+    assert list(backend.files.values()) == ["\ufffd" * 9000]
+
+
 # --- reading back ---
 
 
@@ -191,6 +211,30 @@ async def test_reading_goes_on_at_the_offset_to_the_end() -> None:
     read = read_tool(backend, max_chars=4)
     assert await read("evicted/r/t/c.txt", 8) == "89"
     assert (await read("evicted/r/t/c.txt", 4)).startswith("4567\n")
+
+
+@pytest.mark.parametrize("offset", [10, 99])
+async def test_reading_behind_the_end_says_where_the_end_is(offset: int) -> None:
+    backend = MemoryBackend()
+    await backend.write("evicted/r/t/c.txt", "0123456789")
+    assert await read_tool(backend)("evicted/r/t/c.txt", offset) == (
+        f"[the result ends at character 10; there is nothing at offset={offset}]"
+    )
+
+
+async def test_empty_result_is_read_as_one() -> None:
+    backend = MemoryBackend()
+    await backend.write("evicted/r/t/c.txt", "")
+    assert await read_tool(backend)("evicted/r/t/c.txt") == ""
+
+
+@pytest.mark.parametrize("path", ["evicted/r", "evicted/r/t.txt/c.txt"], ids=["a folder", "below a file"])
+async def test_path_that_is_no_file_tells_nothing_of_where_files_are(tmp_path: Path, path: str) -> None:
+    backend = FileBackend(tmp_path)
+    await backend.write("evicted/r/t.txt", "x")
+    with pytest.raises(FileNotFoundError) as caught:
+        await read_tool(backend)(path)
+    assert str(caught.value) == f"there is no result {path!r}"
 
 
 @pytest.mark.parametrize("path", ["history/t/r.json", "evicted/../history/x", "evicted", "/etc/passwd", "evicted//x"])

@@ -1,13 +1,21 @@
 """`ToolCache`: what is served from memory, what never is, and for how long."""
 
 import asyncio
+from datetime import date
+from decimal import Decimal
+from enum import Enum
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from interpose import Agent, Middleware, RunContext, ToolCall, ToolContext, ToolMessage, tool
 from interpose.builtin import ToolCache
 from interpose.testing import FakeClock, ScriptedModel, calls, text
+
+
+class Color(Enum):
+    RED = "red"
 
 
 class Counted:
@@ -252,3 +260,64 @@ async def test_runs_at_once_do_not_mix() -> None:
 def test_wrong_options_are_refused(options: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         ToolCache(**options)
+
+
+class Opaque:
+    """An object that has no text of its own."""
+
+
+@pytest.mark.parametrize("options", [{"scope": lambda ctx: Opaque()}, {"key": lambda ctx, call: [Opaque()]}])
+async def test_key_that_only_has_an_address_is_refused(options: Any) -> None:
+    """Another user's object may get the address of one that is gone, and with it the answer."""
+    with pytest.raises(TypeError, match=f"{next(iter(options))} must return .* got .*Opaque"):
+        await executed(ToolCache(**options), echo("a"))
+
+
+async def test_arguments_that_only_have_an_address_are_not_cached() -> None:
+    one = Opaque()
+
+    class Rewrite(Middleware):
+        def before_tool_call(self, ctx: RunContext, call: ToolCall) -> ToolCall:
+            return call.replace(args={"x": one})
+
+    ran: list[Any] = []
+
+    @tool
+    async def look(x: Any) -> str:
+        ran.append(x)
+        return "seen"
+
+    model = steps(("look", {"x": 1}), ("look", {"x": 1}))
+    await Agent(model, tools=[look], middleware=[Rewrite(), ToolCache()], post_model_hooks=()).run("go")
+    assert len(ran) == 2
+
+
+@pytest.mark.parametrize("who", [("a", 1), {"name": "a"}, date(2024, 1, 2), UUID(int=7), frozenset({"a", "b"}), b"key"])
+async def test_key_of_any_plain_value_is_told_by_its_text(who: Any) -> None:
+    assert await executed(ToolCache(scope=lambda ctx: who), echo("a"), echo("a")) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"abc",
+        date(2024, 1, 2),
+        Color.RED,
+        UUID(int=7),
+        Decimal("1.50"),
+        {"at": date(2024, 1, 2)},
+        [b"x"],
+        "\ud800",
+        None,
+    ],
+    ids=repr,
+)
+async def test_hit_from_storage_reads_as_the_result_itself(data: Any) -> None:
+    @tool
+    async def look() -> Any:
+        return data
+
+    model = steps("look", "look")
+    mine = Agent(model, tools=[look], middleware=[ToolCache(storage=Storage())], post_model_hooks=())
+    first, second = [one for one in (await mine.run("go")).messages if isinstance(one, ToolMessage)]
+    assert first.text == second.text

@@ -471,3 +471,20 @@ async def test_dead_air_is_heard_through_layers() -> None:
     model, inner, _ = layered(hang(after=("a",)))
     result = await Agent(model, limits=Limits(dead_air_s=0.05)).run("go")
     assert (result.text, result.finish_reason, inner.open_streams) == ("a", "dead_air", 0)
+
+
+def test_layer_without_a_hook_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="no hook"):
+        wrap_model(ScriptedModel(), LanguageModelMiddleware())
+
+
+async def test_settings_about_tools_stay_behind_where_a_layer_leaves_none() -> None:
+    class Bare(LanguageModelMiddleware):
+        def transform_params(self, request: ModelRequest) -> ModelRequest:
+            settings = request.settings.replace(tool_choice="required", parallel_tool_calls=True, max_tokens=9)
+            return request.with_tools(()).replace(settings=settings)
+
+    inner = ScriptedModel(text("ok"))
+    await wrap_model(inner, Bare()).generate(ASK)
+    sent = inner.requests[0].settings
+    assert (sent.tool_choice, sent.parallel_tool_calls, sent.max_tokens) == (None, None, 9)

@@ -36,12 +36,12 @@ def about_call(run: Run, one: ToolPass) -> dict[str, Any]:
                 others.append(told)
         if others:
             meta["answers"] = others
-    if one.asked is not None:
-        meta["approval" if one.asked.definition == APPROVAL else "question"] = {
-            "decision": "asked",
-            "interrupt_id": one.asked.id,
-            "reason": one.asked.reason,
-        }
+    for asked in one.asked:  # several, where a nested run waits
+        told = {"decision": "asked", "interrupt_id": asked.id, "reason": asked.reason}
+        if asked.definition == APPROVAL and asked.tool_call is not None and asked.tool_call.id == one.original.id:
+            meta["approval"] = told
+        else:
+            meta.setdefault("questions", []).append(told)
     return meta
 
 

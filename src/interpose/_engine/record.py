@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import CancelledError
+from collections.abc import Callable, Iterator
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from interpose._engine.answers_given import about_call, about_run
 from interpose._engine.plan import Hook
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["run", "step", "model", "tool"]
 Outcome = Literal["finished", "interrupted", "aborted", "failed"]
+T = TypeVar("T")
 logger = logging.getLogger("interpose")
 
 
@@ -127,9 +129,9 @@ class Record:
         """Open a node of the run itself and tell it; later nodes stand under it."""
         node = self.open(kind, name)
         if kind == "run":
-            node.meta = about_run(self.run, node.started_at)
+            node.meta = self._made({}, about_run, self.run, node.started_at)
             if self.wanted:
-                node.shown = self.shown.given(self.run.given)
+                node.shown = self._made(None, self.shown.given, self.run.given)
         else:
             self.at_step = ()
         self.stack.append(node)
@@ -170,7 +172,7 @@ class Record:
                 tool_call_id=node.tool_call_id,
                 resumed_from=run.resumed_from if node.kind == "run" else None,
                 status="ok" if text is None else "error",
-                outcome=outcome or ended,  # type: ignore[arg-type]  # of the few
+                outcome=outcome or ended,
                 error=text,
                 duration_ms=(run.clock.monotonic() - node.started) * 1000,
                 usage=node.usage,
@@ -190,7 +192,7 @@ class Record:
         run.run_node.usage = run.usage
         outcome = {"abort": "aborted", "error": "failed"}.get(kind or "", result.status if result else "finished")
         reason = {"abort": "cancelled", "error": "error"}.get(kind or "", result.finish_reason if result else None)
-        out = self.shown.result(result) if result is not None and self.wanted else None
+        out = self._made(None, self.shown.result, result) if result is not None and self.wanted else None
         await self.pop(run.run_node, error, out=out, outcome=outcome, finish_reason=reason, changes=self.at_init)
 
     async def open_model(self, request: ModelRequest, parent: OpenNode | None = None, *, own: bool = False) -> OpenNode:
@@ -206,7 +208,7 @@ class Record:
     def _sent(self, node: OpenNode, request: ModelRequest) -> None:
         node.name, node.provider, node.call_class = self.shown.name(request.model), request.provider, request.call_class
         if self.wanted:
-            node.shown = self.shown.request(request)
+            node.shown = self._made(None, self.shown.request, request)
 
     async def close_model(
         self, node: OpenNode, call: ModelCall, given: ModelRequest, response: ModelResponse | None,
@@ -219,10 +221,10 @@ class Record:
         if sent is not None and sent is not given:
             self._sent(node, sent)
         node.usage = call.usage
-        changes = changes_of(passed_on(call, self.rewrites.pop(id(call), {}), self.hooked), self.shown.redactor)
+        changes = self._changes(passed_on(call, self.rewrites.pop(id(call), {}), self.hooked))
         more: dict[str, Any] = {}
         if response is not None:
-            out = self.shown.response(response) if self.wanted else None
+            out = self._made(None, self.shown.response, response) if self.wanted else None
             more = {"out": out, "finish_reason": response.finish_reason, "made_by": response.made_by}
         superseded = call.narrator.superseded if call.narrator is not None else 0
         await self.pop(
@@ -235,7 +237,7 @@ class Record:
     ) -> None:
         """Close the node of a model call of a middleware's own."""
         node.usage = usage
-        out = self.shown.response(response) if response is not None and self.wanted else None
+        out = self._made(None, self.shown.response, response) if response is not None and self.wanted else None
         reason = response.finish_reason if response is not None else None
         await self.close(node, error, out=out, attempts=1, finish_reason=reason)
 
@@ -244,7 +246,7 @@ class Record:
         node = self.open("tool", one.original.name, self.run.step_node)
         node.tool_call_id = one.original.id
         if self.wanted:
-            node.shown = self.shown.call(one.original)
+            node.shown = self._made(None, self.shown.call, one.original)
         await self.opened(node)
         return node
 
@@ -253,15 +255,16 @@ class Record:
         node: OpenNode = one.node
         result = one.result
         if self.wanted and one.ran is not one.original:
-            node.shown = self.shown.call(one.ran)
-        node.meta.update(about_call(self.run, one))
+            node.shown = self._made(None, self.shown.call, one.ran)
+        nothing: dict[str, Any] = {}
+        node.meta.update(self._made(nothing, about_call, self.run, one))
         await self.close(
             node,
             error,
-            out=self.shown.answer(result) if result is not None and self.wanted else None,
+            out=self._made(None, self.shown.answer, result) if result is not None and self.wanted else None,
             failed=result.text if result is not None and result.is_error else None,
             outcome="interrupted" if result is None and error is None else None,
-            changes=changes_of(passed_on(one, self.rewrites.pop(id(one), {})), self.shown.redactor),
+            changes=self._changes(passed_on(one, self.rewrites.pop(id(one), {}))),
         )
 
     # What happens meanwhile.
@@ -283,11 +286,22 @@ class Record:
 
     def configured(self, base: RunConfig, changes: list[tuple[str, RunConfig]]) -> None:
         """Note what `on_config` hooks changed, for the whole run or for this step."""
-        found = changes_of(config_passed(base, changes), self.shown.redactor)
+        found = self._changes(config_passed(base, changes))
         if self.run.phase == "init":
             self.at_init = found
         else:
             self.at_step = found
+
+    def _changes(self, passed: Iterator[Passed]) -> tuple[Change, ...]:
+        return self._made((), changes_of, passed, self.shown.redactor)
+
+    def _made(self, otherwise: T, make: Callable[..., T], *args: Any) -> T:
+        """Return what *make* gives; where values of users play tricks on it, *otherwise*: the run is not harmed."""
+        try:
+            return make(*args)
+        except Exception:
+            logger.exception("part of the record of run %s could not be made", self.run.run_id)
+            return otherwise
 
     async def _tell(self, node: Node) -> None:
         for hook, ctx in self.listeners:

@@ -5,14 +5,19 @@ from collections.abc import Awaitable, Callable, Iterable
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Literal
 
+from interpose.builtin.held_text import GuardState, Held
+from interpose.builtin.options import check_takes, check_whole
 from interpose.builtin.rules import GivenRule, PatternRule, Rule, as_rule
 from interpose.events import (
     CustomEvent,
     Event,
     ReasoningMessageContentEvent,
     ReasoningMessageEndEvent,
+    ReasoningMessageStartEvent,
     TextMessageContentEvent,
     TextMessageEndEvent,
+    TextMessageStartEvent,
+    ToolCallStartEvent,
 )
 from interpose.middleware import Middleware
 from interpose.outcomes import DROP, Drop
@@ -28,25 +33,8 @@ CONTEXT_CHARS = 64
 MAX_CUTS = 64
 """How many places for a cut are tried before all is held until more has come."""
 
-BLOCKED = ("blocked",)
-"""Where the ids of blocked messages are kept, beside what is held of open ones by their ids."""
-
 ContentEvent = TextMessageContentEvent | ReasoningMessageContentEvent
 OnFiltered = Callable[[str, str, str, str], Any]
-
-
-class _Held:
-    """What is held back of one open message, and what was in front of it."""
-
-    __slots__ = ("before", "before_each", "blocked", "look_at", "text")
-
-    def __init__(self, look_at: int) -> None:
-        self.text = ""
-        self.look_at = look_at
-        self.before = ""
-        self.before_each: list[str] | None = None
-        """What each rule saw in front, where an edit made that differ."""
-        self.blocked = False
 
 
 class ContentGuard(Middleware[Any]):
@@ -57,12 +45,16 @@ class ContentGuard(Middleware[Any]):
     sent in pieces of that size) are held back until more has come or it ends. So a match is found however it is split
     over chunks, if that many characters are enough to see it; one that may still grow is held whole, and so is text of
     which a function makes something else in two halves. "delta" looks at each chunk alone and holds nothing. With
-    *block*, the answer ends before the first match, with finish reason `content_filter`.
+    *block*, the message (text or reasoning) ends before its first match, and the answer has the finish reason
+    `content_filter`, so that its tool calls do not run.
 
     `on_filtered(message_id, original, filtered, strategy)`, plain or async, is called for each piece that was changed,
     before it is sent; if it fails, that is logged. What is rewritten by a layer outside meets the rules again, so a
     replacement should not match its own pattern. Prompts, tool arguments and results are not looked at.
     """
+
+    run_state = GuardState
+    saved = True
 
     def __init__(
         self,
@@ -74,8 +66,9 @@ class ContentGuard(Middleware[Any]):
     ) -> None:
         if strategy not in ("buffered", "delta"):
             raise ValueError(f"strategy must be 'buffered' or 'delta', got {strategy!r}")
-        if hold_chars < 0:
-            raise ValueError(f"hold_chars must be 0 or more, got {hold_chars!r}")
+        check_whole("hold_chars", hold_chars, 0)
+        if on_filtered is not None:
+            check_takes("on_filtered", on_filtered, "message_id", "original", "filtered", "strategy")
         self._rules: tuple[Rule, ...] = tuple([as_rule(rule) for rule in rules])
         patterns = [rule.pattern.search for rule in self._rules if isinstance(rule, PatternRule)]
         self._searches = patterns if len(patterns) == len(self._rules) else ()
@@ -85,22 +78,31 @@ class ContentGuard(Middleware[Any]):
         self._block = block
         self._on_filtered = on_filtered
 
-    def before_model_call(self, ctx: "RunContext[Any]", _request: "ModelRequest") -> None:
-        """Forget what was blocked in the call before."""
-        ctx.private(self).pop(BLOCKED, None)
+    def before_model_call(self, ctx: "RunContext[Any]", request: "ModelRequest") -> None:
+        """Forget what was cut in the call before."""
+        if self._block:
+            ctx.private(self).begin(request)
 
     def after_model_call(
         self, ctx: "RunContext[Any]", _request: "ModelRequest", response: "ModelResponse"
     ) -> "ModelResponse | Awaitable[ModelResponse | None] | None":
         """Give a blocked answer its finish reason; one made up further in is blocked here."""
-        if ctx.private(self).get(BLOCKED):
+        if not self._block:
+            return None
+        if ctx.private(self).is_cut(response):
             return response.replace(finish_reason="content_filter")
-        return self._block_whole(response) if self._block and response.text else None
+        return self._block_whole(response) if response.text or response.message.reasoning else None
 
     async def _block_whole(self, response: "ModelResponse") -> "ModelResponse | None":
-        held = _Held(0)
-        text = await self._edit(held, response.text, final=True)
-        return response.with_text(text).replace(finish_reason="content_filter") if held.blocked else None
+        message = response.message
+        is_cut = False
+        for name in ("reasoning", "text"):
+            held = Held(0)
+            kept = await self._edit(held, getattr(message, name) or "", final=True)
+            if held.blocked:
+                is_cut = True
+                message = message.replace(**{name: kept})
+        return response.replace(message=message, finish_reason="content_filter") if is_cut else None
 
     def on_chunk(
         self, ctx: "RunContext[Any]", event: Event
@@ -114,17 +116,18 @@ class ContentGuard(Middleware[Any]):
                 return self._end(ctx.private(self), TextMessageContentEvent, event)
             case ReasoningMessageEndEvent():
                 return self._end(ctx.private(self), ReasoningMessageContentEvent, event)
+            case TextMessageStartEvent() | ReasoningMessageStartEvent() | ToolCallStartEvent():
+                ctx.private(self).started(event)
             case CustomEvent(name="interpose.superseded"):
-                ctx.private(self).get(BLOCKED, set()).discard(event.value.get("messageId"))
+                ctx.private(self).superseded()
         return None
 
-    def _content(self, state: dict[Any, Any], event: ContentEvent) -> Event | Drop | Awaitable[Event | Drop]:
+    def _content(self, state: GuardState, event: ContentEvent) -> Event | Drop | Awaitable[Event | Drop]:
         """Take more of a message, and give what of it may be sent; most text needs no editing and no waiting."""
         kind, message_id = event.__class__, event.message_id
-        key = message_id if kind is TextMessageContentEvent else (kind, message_id)
-        held: _Held | None = state.get(key)
+        held = state.held.get(message_id)
         if held is None:
-            held = state[key] = _Held(self._look_at)
+            held = state.held[message_id] = Held(self._look_at)
         if held.blocked:
             return DROP
         text = held.text = held.text + event.delta
@@ -133,30 +136,35 @@ class ContentGuard(Middleware[Any]):
         cut = len(text) - self._hold_chars
         if not self._pass_untouched(held, text, cut):
             return self._edited(state, held, event)
+        if not state.shows_text and kind is TextMessageContentEvent:
+            state.shows_text = True
         return event if cut == len(event.delta) == len(text) else kind(message_id=message_id, delta=text[:cut])
 
-    async def _edited(self, state: dict[Any, Any], held: _Held, event: ContentEvent) -> Event | Drop:
-        text = await self._release(state, held, event.message_id, final=self._strategy == "delta")
+    async def _edited(self, state: GuardState, held: Held, event: ContentEvent) -> Event | Drop:
+        text = await self._release(state, held, event.__class__, event.message_id, final=self._strategy == "delta")
         return event.__class__(message_id=event.message_id, delta=text) if text else DROP
 
     async def _end(
-        self, state: dict[Any, Any], kind: type[ContentEvent], event: TextMessageEndEvent | ReasoningMessageEndEvent
+        self, state: GuardState, kind: type[ContentEvent], event: TextMessageEndEvent | ReasoningMessageEndEvent
     ) -> list[Event] | None:
         """Release what is still held of a message in front of its end."""
         message_id = event.message_id
-        key = message_id if kind is TextMessageContentEvent else (kind, message_id)
-        held: _Held | None = state.pop(key, None)
+        held = state.held.pop(message_id, None)
         if held is None or held.blocked or not held.text:
             return None
-        rest = await self._release(state, held, message_id, final=True)
+        rest = await self._release(state, held, kind, message_id, final=True)
         return [kind(message_id=message_id, delta=rest), event] if rest else None
 
-    async def _release(self, state: dict[Any, Any], held: _Held, message_id: str, *, final: bool) -> str:
+    async def _release(
+        self, state: GuardState, held: Held, kind: type[ContentEvent], message_id: str, *, final: bool
+    ) -> str:
         """Return the edited beginning of what is held, as much of it as may go, and keep the rest."""
         was = held.text
         sent = await self._edit(held, was, final=final)
+        is_text = kind is TextMessageContentEvent
         if held.blocked:
-            state.setdefault(BLOCKED, set()).add(message_id)
+            state.cut(message_id, sent, is_reasoning=not is_text)
+        state.shows_text = state.shows_text or (is_text and bool(sent))
         original = was if held.blocked else was[: len(was) - len(held.text)]
         if sent != original and self._on_filtered is not None:
             try:
@@ -167,7 +175,7 @@ class ContentGuard(Middleware[Any]):
                 log.warning("%s: on_filtered failed", self.name or "ContentGuard", exc_info=True)
         return sent
 
-    async def _edit(self, held: _Held, text: str, *, final: bool) -> str:
+    async def _edit(self, held: Held, text: str, *, final: bool) -> str:
         """Return the beginning of *text*, edited, and leave the rest in *held*."""
         cut = len(text) if final else len(text) - self._hold_chars
         if self._pass_untouched(held, text, cut):
@@ -185,7 +193,7 @@ class ContentGuard(Middleware[Any]):
         held.look_at = max(len(text) + len(text) // 4 + 1, self._look_at)
         return ""
 
-    def _pass_untouched(self, held: _Held, text: str, cut: int) -> bool:
+    def _pass_untouched(self, held: Held, text: str, cut: int) -> bool:
         """Return whether no pattern matches, and keep what is behind *cut*; most text goes this way, and fast."""
         if not self._searches or cut <= 0:
             return False
@@ -201,7 +209,7 @@ class ContentGuard(Middleware[Any]):
             held.before = whole[: start + cut][-CONTEXT_CHARS:]
         return True
 
-    def _pass_each(self, held: _Held, text: str, cut: int, before_each: list[str]) -> bool:
+    def _pass_each(self, held: Held, text: str, cut: int, before_each: list[str]) -> bool:
         """Do the same where the rules do not see the same in front, soon behind an edit."""
         for search, before in zip(self._searches, before_each, strict=True):
             if search(before + text, len(before)) is not None:
@@ -211,13 +219,13 @@ class ContentGuard(Middleware[Any]):
         self._see(held, [(before + text[:cut])[-CONTEXT_CHARS:] for before in before_each])
         return True
 
-    def _see(self, held: _Held, each: list[str]) -> None:
+    def _see(self, held: Held, each: list[str]) -> None:
         """Keep what each rule sees in front of what is held."""
         if self._strategy == "buffered" and each:
             held.before = each[0]
             held.before_each = each if any(one != each[0] for one in each) else None
 
-    async def _edit_before(self, held: _Held, text: str, cut: int, final: bool) -> str | int:
+    async def _edit_before(self, held: Held, text: str, cut: int, final: bool) -> str | int:
         """Return *text* up to *cut* with every rule applied, or an earlier place for the cut."""
         left, right = text[:cut], text[cut:]
         each: list[str] = []

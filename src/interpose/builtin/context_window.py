@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from interpose.builtin.options import check_whole
 from interpose.groups import groups_of, insert_note, leading, without
 from interpose.messages import Message, ToolMessage
 from interpose.middleware import Middleware
@@ -35,8 +36,10 @@ class ContextWindow(Middleware[Any]):
     ) -> None:
         given = {"max_messages": max_messages, "max_chars": max_chars, "max_chars_per_tool": max_chars_per_tool}
         for name, limit in given.items():
-            if limit is not None and limit < 1:
-                raise ValueError(f"{name} must be at least 1, or None for no limit, got {limit!r}")
+            if limit is not None:
+                check_whole(name, limit, 1, ", or None for no limit")
+        if notice is not None and not isinstance(notice, str):
+            raise TypeError(f"notice must be a text, or None for none, got {notice!r:.80}")
         self._max_messages = max_messages
         self._max_chars = max_chars
         self._max_chars_per_tool = max_chars_per_tool

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from interpose.builtin.options import model_or_name
 from interpose.errors import ProviderError
 from interpose.middleware import Middleware, ModelNext
 
@@ -17,15 +18,15 @@ class Fallback(Middleware[Any]):
     A model is a `Model`, "provider:name", or a name of the same provider. If all fail, the first error is raised, with
     the others as notes. Every call counts for usage and limits. List it outside `RetryModelCalls` to try each model
     several times. What a failed call had shown is superseded.
+
+    Raises:
+        ConfigurationError: a provider is not in this release, or needs a package that is not installed.
     """
 
     def __init__(self, *models: "str | Model") -> None:
         if not models:
             raise ValueError("Fallback needs at least one model to fall back to: Fallback('provider:name')")
-        for model in models:
-            if not isinstance(model, str) and not hasattr(model, "stream"):
-                raise TypeError(f"a model is a Model or 'provider:name', got {model!r:.80}")
-        self._models = models
+        self._models = tuple([model_or_name(model) for model in models])
 
     async def wrap_model_call(
         self, ctx: "RunContext[Any]", request: "ModelRequest", call_next: ModelNext

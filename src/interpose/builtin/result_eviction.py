@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from interpose.backends import Backend, ReadableBackend, path_part
+from interpose.builtin.options import check_number, check_whole, names_of
 from interpose.messages import TextPart
 from interpose.middleware import Middleware
-from interpose.text import readable, to_json
+from interpose.text import clean, readable, to_json
 from interpose.tokens import CountTokens, check_counter, plain_json, tokens
 from interpose.tools import Tool, tool
 
@@ -36,22 +37,18 @@ class ResultEviction(Middleware[Any]):
     def __init__(
         self,
         backend: Backend,
-        max_tokens: int = 2000,
+        max_tokens: float = 2000,
         excluded_tools: Collection[str] = (),
         preview_chars: int = 700,
         count_tokens: CountTokens = tokens,
     ) -> None:
         if not hasattr(backend, "write"):
             raise TypeError(f"a backend has an async write(path, text), got {backend!r:.80}")
-        if max_tokens < 1:
-            raise ValueError(f"max_tokens must be at least 1, got {max_tokens!r}")
-        if preview_chars < 0:
-            raise ValueError(f"preview_chars must be 0 or more, got {preview_chars!r}")
-        if isinstance(excluded_tools, str):
-            raise TypeError(f"excluded_tools takes a list of names, got a string; write [{excluded_tools!r}]")
+        check_number("max_tokens", max_tokens, 1)
+        check_whole("preview_chars", preview_chars, 0)
         self._backend = backend
         self._max_tokens = max_tokens
-        self._excluded = frozenset(getattr(one, "name", one) for one in excluded_tools)
+        self._excluded = names_of("excluded_tools", excluded_tools)
         self._preview_chars = preview_chars
         self._count_tokens = check_counter(count_tokens)
 
@@ -64,7 +61,7 @@ class ResultEviction(Middleware[Any]):
         size = self._count_tokens(text if suffix == "txt" or "\\" not in text else _plain(data, text))
         if size <= self._max_tokens:
             return None
-        path = f"{FOLDER}/{path_part(ctx.run_id)}/{path_part(call.name)}/{path_part(call.id)}.{suffix}"
+        path = _path_for(ctx, ctx.private(self), call, suffix)
         try:
             async with asyncio.timeout(WRITE_TIMEOUT_S):
                 await self._backend.write(path, text)
@@ -87,10 +84,20 @@ class ResultEviction(Middleware[Any]):
         return result.replace(data=_in_parts(result, stub) if result.parts else stub)
 
 
+def _path_for(ctx: "RunContext[Any]", taken: dict[str, str], call: "ToolCall", suffix: str) -> str:
+    """Return where the result of *call* goes; calls whose ids differ only in what no path may hold are kept apart."""
+    stem = f"{FOLDER}/{path_part(ctx.run_id)}/{path_part(call.name)}/{path_part(call.id)}"
+    path, number = f"{stem}.{suffix}", 1
+    while taken.setdefault(path, call.id) != call.id:
+        number += 1
+        path = f"{stem}-{number}.{suffix}"
+    return path
+
+
 def _text_of(result: "ToolResult") -> tuple[str, str]:
     """Return the text of a result and the ending of its file."""
     if isinstance(result.data, str) or result.parts:
-        return result.text, "txt"
+        return clean(result.text), "txt"
     return readable(result.data), "json"
 
 
@@ -149,9 +156,12 @@ class _Reader:
             raise ValueError(f"{path!r} is no full_result_path of an earlier result")
         try:
             text = await self._backend.read(path)
-        except FileNotFoundError:  # whose own text may tell where the backend's files are
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            # whose own text may tell where the backend's files are
             raise FileNotFoundError(f"there is no result {path!r}") from None
-        start = min(max(offset, 0), len(text))
+        start = max(offset, 0)
+        if start >= len(text) > 0:
+            return f"[the result ends at character {len(text)}; there is nothing at offset={start}]"
         end = start + self._max_chars
         if end >= len(text):
             return text[start:]
@@ -169,6 +179,7 @@ def read_tool(backend: Any, *, name: str = "read_result", max_chars: int = PAGE_
     """
     if not isinstance(backend, ReadableBackend):
         raise TypeError(f"read_tool needs a backend with an async read(path) beside write, got {backend!r:.80}")
-    if max_chars < 1:
-        raise ValueError(f"max_chars must be at least 1, got {max_chars!r}")
+    check_whole("max_chars", max_chars, 1)
+    if not name:
+        raise ValueError("a tool needs a name, got an empty one")
     return tool(_Reader(backend, max_chars), name=name, effect="read")

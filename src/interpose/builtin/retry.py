@@ -4,6 +4,7 @@ import math
 import random
 from typing import TYPE_CHECKING, Any
 
+from interpose.builtin.options import check_number, check_whole
 from interpose.errors import ProviderError
 from interpose.middleware import Middleware, ModelNext
 
@@ -24,10 +25,8 @@ class RetryModelCalls(Middleware[Any]):
     """
 
     def __init__(self, attempts: int = 3, max_wait_s: float = 60) -> None:
-        if attempts < 1:
-            raise ValueError(f"attempts counts the first call too, so it must be at least 1, got {attempts!r}")
-        if not max_wait_s >= 0:
-            raise ValueError(f"max_wait_s must be 0 or more seconds, got {max_wait_s!r}")
+        check_whole("attempts", attempts, 1, ", since the first call counts too")
+        check_number("max_wait_s", max_wait_s, 0, " seconds")
         self._attempts = attempts
         self._max_wait_s = max_wait_s
 

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from inspect import isawaitable
 from typing import Any, NamedTuple, Protocol
 
+from interpose.builtin.options import check_takes
+
 Replacement = str | Callable[[re.Match[str]], str]
 GivenRule = tuple[str | re.Pattern[str], Replacement] | Callable[[str], Any]
 
@@ -107,6 +109,7 @@ def as_rule(given: GivenRule) -> Rule:
         ValueError: the pattern is none, or the replacement refers to a group that it does not have.
     """
     if callable(given):
+        check_takes("a rule", given, "text")
         return FunctionRule(given)
     match given:
         case (str() | re.Pattern() as pattern, replacement) if isinstance(replacement, str) or callable(replacement):
@@ -115,6 +118,8 @@ def as_rule(given: GivenRule) -> Rule:
 
 
 def _pattern_rule(pattern: str | re.Pattern[str], replacement: Replacement) -> PatternRule:
+    if callable(replacement):
+        check_takes("a rule's replacement", replacement, "match")
     try:
         compiled = re.compile(pattern)
         if isinstance(replacement, str):

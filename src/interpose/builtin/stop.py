@@ -4,6 +4,7 @@ from collections.abc import Callable
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Self
 
+from interpose.builtin.options import check_takes
 from interpose.middleware import Middleware
 from interpose.outcomes import End
 
@@ -24,6 +25,8 @@ class Stop(Middleware[Any]):
     def __init__(self, condition: Condition, *, stops_when: bool = True) -> None:
         if not isinstance(condition, bool) and not callable(condition):
             raise TypeError(f"a condition is a bool or a callable of the request, got {condition!r:.80}")
+        if not isinstance(condition, bool):
+            check_takes("a condition", condition, "request")
         self._condition = condition
         self._stops_when = stops_when
 

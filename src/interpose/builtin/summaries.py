@@ -1,11 +1,13 @@
 """Ways to summarise messages, for `Summarization`."""
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from interpose.brevity import first_sentence
+from interpose.builtin.options import check_whole, model_or_name
 from interpose.messages import Message
 from interpose.request import ModelSettings
 from interpose.tokens import CountTokens, tokens
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 Summarize = Callable[[Any, Sequence[Message]], "str | Awaitable[str]"]
 """Makes a summary of messages: `summarize(ctx, messages)`. A former summary is the first, with metadata `summary`."""
 
+log = logging.getLogger("interpose")
+
+UNUSABLE = ("content_filter", "error", "dead_air", "cancelled")
+"""How an answer ends that is no summary, whatever it says."""
 EVICTED = '{"_evicted":true'
 MAX_LINE_CHARS = 160
 MAX_MESSAGE_CHARS = 4000
@@ -54,7 +60,7 @@ def extractive(
 def _cut(line: str, max_tokens: int, count_tokens: CountTokens) -> str:
     """Return the beginning of *line* that fits in *max_tokens*."""
     while len(line) > 1 and (size := count_tokens(line)) > max_tokens:
-        line = line[: min(len(line) * max_tokens // size, len(line) - 1)]
+        line = line[: min(int(len(line) * max_tokens / size), len(line) - 1)]
     return line
 
 
@@ -86,11 +92,17 @@ def by_model(model: Any = None, *, instructions: str = INSTRUCTIONS, max_tokens:
     The call has no tools and no output schema, and counts for usage and limits. Of each message the model reads 4000
     characters at most.
     """
+    check_whole("max_tokens", max_tokens, 1)
+    asked = None if model is None else model_or_name(model)
 
     async def summarize(ctx: "RunContext[Any]", messages: Sequence[Message]) -> str:
         settings = ModelSettings(max_tokens=max_tokens)
         text = transcript(messages)
-        response = await ctx.generate(text, model=model, instructions=instructions, settings=settings)
+        response = await ctx.generate(text, model=asked, instructions=instructions, settings=settings)
+        if response.finish_reason in UNUSABLE:
+            raise ValueError(f"the model ended its summary with {response.finish_reason!r}")
+        if response.finish_reason == "length":
+            log.warning("the summary was cut at max_tokens=%d, so what is newest may be missing in it", max_tokens)
         return response.text
 
     return summarize

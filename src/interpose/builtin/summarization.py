@@ -8,11 +8,12 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interpose.backends import Backend, path_part
+from interpose.builtin.options import check_number, check_takes, check_whole
 from interpose.builtin.summaries import Summarize, extractive
 from interpose.groups import groups_of, leading, newest_user, without
 from interpose.messages import Message, SystemMessage
 from interpose.middleware import Middleware
-from interpose.text import to_json
+from interpose.text import clean, to_json
 from interpose.tokens import CountTokens, Tally, check_counter, tokens
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Summarization(Middleware[Any]):
 
     def __init__(
         self,
-        max_input_tokens: int,
+        max_input_tokens: float,
         keep_messages: int = 6,
         trigger_ratio: float = 0.85,
         backend: Backend | None = None,
@@ -59,12 +60,14 @@ class Summarization(Middleware[Any]):
         summarize: Summarize = extractive,
         count_tokens: CountTokens = tokens,
     ) -> None:
-        if max_input_tokens < 1:
-            raise ValueError(f"max_input_tokens must be at least 1, got {max_input_tokens!r}")
-        if keep_messages < 1:
-            raise ValueError(f"keep_messages must be at least 1, or nothing is left to answer, got {keep_messages!r}")
+        check_number("max_input_tokens", max_input_tokens, 1)
+        check_whole("keep_messages", keep_messages, 1, ", or nothing is left to answer")
+        check_number("trigger_ratio", trigger_ratio, 0)
         if not 0 < trigger_ratio <= 1:
             raise ValueError(f"trigger_ratio must be above 0 and at most 1, got {trigger_ratio!r}")
+        check_takes("summarize", summarize, "ctx", "messages")
+        if on_summarized is not None:
+            check_takes("on_summarized", on_summarized, "original_tokens", "summarized_tokens", "messages_removed")
         if backend is not None and not hasattr(backend, "write"):
             raise TypeError(f"a backend has an async write(path, text), got {backend!r:.80}")
         self._count_tokens = check_counter(count_tokens)
@@ -72,7 +75,7 @@ class Summarization(Middleware[Any]):
         self._keep_messages = keep_messages
         self._backend = backend
         self._on_summarized = on_summarized
-        self._max_extract_tokens = min(int(max_input_tokens * EXTRACT_RATIO), MAX_EXTRACT_TOKENS)
+        self._max_extract_tokens = int(min(max_input_tokens * EXTRACT_RATIO, MAX_EXTRACT_TOKENS))
         self._summarize = summarize
 
     async def before_model_call(self, ctx: "RunContext[Any]", request: "ModelRequest") -> "ModelRequest | None":
@@ -139,7 +142,9 @@ class Summarization(Middleware[Any]):
             text = summarize(ctx, messages)
             if isawaitable(text):
                 text = await text
-            summary = text.strip()
+            if not isinstance(text, str):
+                raise TypeError(f"summarize must return text, got {type(text).__name__}")
+            summary = clean(text).strip()
         except Exception:  # whatever a summariser may raise: the history is there
             log.warning("%s: no summary was made, so the history stays", self._named(), exc_info=True)
             return None

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
+from interpose.builtin.cache_keys import key_text
+from interpose.builtin.options import check_number, check_takes, check_whole, names_of
 from interpose.middleware import Middleware, ToolNext
-from interpose.text import canonical_json, to_json
+from interpose.saved import SavedResult
+from interpose.text import to_json
 
 if TYPE_CHECKING:
     from interpose.context import RunContext
@@ -51,7 +54,9 @@ class ToolCache(Middleware[Any]):
     Successful results only. The least recently used of *max_size* leaves first; a result is used for *ttl_s* seconds,
     which a hit does not prolong. *tools* names the tools to cache (all, if None). *key* is `key(ctx, call)` and stands
     in place of the arguments. *scope* says who shares results: calls of one run ("run"), every run that this object
-    serves ("agent"), or those for which `scope(ctx)` gives the same, such as a user's id. A key of None is not cached.
+    serves ("agent"), or those for which `scope(ctx)` gives the same, such as a user's id. A key of None is not
+    cached. What *key* and *scope* give is told by its text: an object that has none of its own is refused, since its
+    address may be another's next.
 
     With *storage*, results are kept there as JSON, what leaves when is its own affair, and results made of parts are
     not kept; one that fails is logged and the tool runs. Equal calls that run side by side are executed each. A hit
@@ -67,19 +72,22 @@ class ToolCache(Middleware[Any]):
         storage: CacheStorage | None = None,
         scope: Literal["run", "agent"] | Callable[[Any], Any] = "run",
     ) -> None:
-        if ttl_s is not None and not ttl_s > 0:
-            raise ValueError(f"ttl_s must be above 0, or None for no end, got {ttl_s!r}")
-        if max_size < 1:
-            raise ValueError(f"max_size must be at least 1, got {max_size!r}; leave ToolCache out to cache nothing")
-        if isinstance(tools, str):
-            raise TypeError(f"tools takes a list of names, got the string {tools!r}; write tools=[{tools!r}]")
+        if ttl_s is not None:
+            check_number("ttl_s", ttl_s, 0, " seconds, or None for no end")
+            if ttl_s == 0:
+                raise ValueError(f"ttl_s must be above 0, or None for no end, got {ttl_s!r}")
+        check_whole("max_size", max_size, 1, "; leave ToolCache out to cache nothing")
+        if key is not None:
+            check_takes("key", key, "ctx", "call")
+        if callable(scope):
+            check_takes("scope", scope, "ctx")
         if not callable(scope) and scope not in ("run", "agent"):
             raise ValueError(f"scope must be 'run', 'agent' or a callable of ctx, got {scope!r}")
         if storage is not None and not all(hasattr(storage, name) for name in ("get", "set", "delete")):
             raise TypeError(f"storage needs get(key), set(key, text), delete(key); {type(storage).__name__} lacks one")
         self._ttl_s = ttl_s
         self._max_size = max_size
-        self._tools = None if tools is None else frozenset(getattr(tool, "name", tool) for tool in tools)
+        self._tools = None if tools is None else names_of("tools", tools)
         self._key = key
         self._storage = storage
         self._scope = scope
@@ -104,24 +112,21 @@ class ToolCache(Middleware[Any]):
 
     async def _key_of(self, ctx: "RunContext[Any]", call: "ToolCall") -> str | None:
         """Return the key, in which no id made for this run takes part; None for a call that is not cached."""
-        what: Any = call.args
-        if self._key is not None:
-            what = self._key(ctx, call)
-            if isawaitable(what):
-                what = await what
-            if what is None:
+        if self._key is None:
+            try:
+                what = key_text(call.args)
+            except (RecursionError, TypeError):  # arguments that no text can stand for
                 return None
-        who: Any = None
+        else:
+            given = await _said(self._key(ctx, call))
+            if given is None:
+                return None
+            what = _key_part("key", given)
         if callable(self._scope):
-            who = self._scope(ctx)
-            if isawaitable(who):
-                who = await who
-        elif self._scope == "run" and self._storage is not None:
-            who = ctx.run_id
-        try:
-            return canonical_json([who, call.name, what]).decode()
-        except (RecursionError, TypeError):  # arguments that JSON cannot hold
-            return None
+            who = _key_part("scope", await _said(self._scope(ctx)))
+        else:
+            who = key_text(ctx.run_id if self._scope == "run" and self._storage is not None else None)
+        return f"[{who},{key_text(call.name)},{what}]"
 
     async def _look_up(self, key: str, entries: Entries, now: float) -> _Entry | None:
         """Return the entry that is there and fresh, and forget one that is not."""
@@ -138,16 +143,14 @@ class ToolCache(Middleware[Any]):
         return _Entry(_copied(entry.data), entry.stored_at)
 
     async def _look_up_stored(self, storage: CacheStorage, key: str, now: float) -> _Entry | None:
-        text = storage.get(key)
-        if isawaitable(text):
-            text = await text
+        text = await _said(storage.get(key))
         if text is None:
             return None
         kept = msgspec.json.decode(text)
         entry = _Entry(kept["data"], kept["stored_at"])
         if self._is_fresh(entry, now):
             return entry
-        await _done(storage.delete(key))
+        await _said(storage.delete(key))
         return None
 
     def _is_fresh(self, entry: _Entry, now: float) -> bool:
@@ -158,7 +161,7 @@ class ToolCache(Middleware[Any]):
             if self._storage is None:
                 entries[key] = _Entry(_copied(result.data), now)
             elif not result.parts:
-                await _done(self._storage.set(key, to_json({"data": result.data, "stored_at": now})))
+                await _said(self._storage.set(key, to_json({"data": SavedResult.of(result).data, "stored_at": now})))
         except Exception:  # whatever a copy method or a storage may raise: the result itself is there
             log.warning("%s: a result could not be kept", self.name or "ToolCache", exc_info=True)
         while len(entries) > self._max_size:
@@ -170,6 +173,21 @@ def _copied(data: Any) -> Any:
     return data if data.__class__ in PLAIN else copy.deepcopy(data)
 
 
-async def _done(value: object) -> None:
-    if isawaitable(value):
-        await value
+async def _said(value: Any) -> Any:
+    """Return what a plain or async function gave."""
+    return await value if isawaitable(value) else value
+
+
+def _key_part(option: str, value: Any) -> str:
+    """Return *value*, which the function given as *option* returned, as a part of a key.
+
+    Raises:
+        TypeError: it has no text of its own, so that two of it could not be told apart.
+    """
+    try:
+        return key_text(value)
+    except (RecursionError, TypeError) as error:
+        raise TypeError(
+            f"{option} must return what can be told by its text (a text, a number, a list or dict of them), "
+            f"got {value!r:.80}"
+        ) from error

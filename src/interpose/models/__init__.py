@@ -24,13 +24,16 @@ from interpose.models.profiles import profile_for
 if TYPE_CHECKING:
     from interpose.errors import ConfigurationError as _ConfigurationError
     from interpose.models.anthropic import AnthropicMessages as AnthropicMessages
+    from interpose.models.google import GoogleGemini as GoogleGemini
     from interpose.models.local import LocalModel as LocalModel
     from interpose.models.openai import OpenAIChat as OpenAIChat
+    from interpose.models.openai.responses import OpenAIResponses as OpenAIResponses
 
 __all__ = [
     "AnthropicMessages",
     "Finish",
     "GenerateNext",
+    "GoogleGemini",
     "LanguageModelMiddleware",
     "LocalModel",
     "MessageStart",
@@ -38,6 +41,7 @@ __all__ = [
     "ModelChunk",
     "ModelProfile",
     "OpenAIChat",
+    "OpenAIResponses",
     "PROVIDERS",
     "ReasoningDelta",
     "StreamNext",
@@ -55,37 +59,32 @@ __all__ = [
 
 PROVIDERS = {
     "openai": ("interpose.models.openai", "OpenAIChat"),
+    "openai-responses": ("interpose.models.openai.responses", "OpenAIResponses"),
     "anthropic": ("interpose.models.anthropic", "AnthropicMessages"),
+    "google": ("interpose.models.google", "GoogleGemini"),
     "local": ("interpose.models.local", "LocalModel"),
 }
 """Provider -> module and class; the class takes what stands after the colon."""
 
-_LATER = ("google",)  # known names, whose adapters are not in this release
 _FAMILIES = {"gpt": "openai", "o1": "openai", "o3": "openai", "o4": "openai", "claude": "anthropic", "gemini": "google"}
 
 
 def is_provider(name: str) -> bool:
-    """Whether *name* is the name of a provider, also of one whose adapter is not in this release."""
-    return name in PROVIDERS or name in _LATER
+    """Whether *name* is the name of a provider."""
+    return name in PROVIDERS
 
 
 def resolve(spec: str) -> Model:
     """Return the model that "provider:model" names; nothing is loaded and nobody is called yet.
 
     Raises:
-        ConfigurationError: the text is no such name, the provider is not known or not in this release, or what it
-            needs is not installed.
+        ConfigurationError: the text is no such name, the provider is not known, or what it needs is not installed.
     """
     if not isinstance(spec, str):
         raise _refusal(f"a model is a Model or a text like 'openai:gpt-5.5', got {type(spec).__name__}: {spec!r:.80}")
     provider, colon, name = spec.partition(":")
     if not colon or not is_provider(provider):
         raise _refusal(_not_a_model(spec))
-    if provider in _LATER:
-        raise _refusal(
-            f"{spec!r}: this release has no adapter for {provider!r}; it has {_listed(PROVIDERS)}. "
-            "A server with an OpenAI-compatible API works too: OpenAIChat(name, base_url=...)."
-        )
     module, kind = PROVIDERS[provider]
     model: Model = getattr(importlib.import_module(module), kind)(name)
     return model
@@ -99,7 +98,7 @@ def _not_a_model(spec: str) -> str:
     elif family is not None:
         near = f"{family}:{spec}"
     else:
-        close = difflib.get_close_matches(head.lower(), [*PROVIDERS, *_LATER], n=1)
+        close = difflib.get_close_matches(head.lower(), [*PROVIDERS], n=1)
         near = f"{close[0]}:{name}" if close else ""
     hint = f" Did you mean {near!r}?" if near else ""
     return f"{spec!r} names no model: expected 'provider:model' with a provider of {_listed(PROVIDERS)}.{hint}"

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from interpose.errors import ModelTimeout, ProviderDown, ProviderError
+
 Trouble = Literal["unreachable", "silent", "broken"]
 
 _LIBRARIES = frozenset({"aiohttp", "httpcore", "httpcore2", "httpx", "httpx2"})
@@ -21,3 +23,18 @@ def trouble_of(error: BaseException) -> Trouble | None:
     if kinds & _SILENT or isinstance(error, TimeoutError):
         return "silent"
     return "broken" if kinds & _BROKEN or isinstance(error, ConnectionError) else None
+
+
+def failure_of(
+    error: BaseException, *, base_url: str, has_begun: bool, provider: str, model: str, request_id: str | None = None
+) -> ProviderError:
+    """Return our error for *error* of a connection to *base_url*; *has_begun* says whether an answer was coming in."""
+    trouble, said = trouble_of(error), str(error) or type(error).__name__
+    if trouble == "silent":
+        message = f"{base_url} was silent for longer than the time limit; timeout_s= sets it"
+        return ModelTimeout(message, provider=provider, model=model, request_id=request_id)
+    if trouble == "unreachable" or not has_begun:
+        check = "Check that the server runs there and that base_url is right."
+        return ProviderDown(f"cannot reach {base_url} ({said}). {check}", provider=provider, model=model)
+    message = f"the connection to {base_url} broke while the answer came in: {said}"
+    return ProviderDown(message, provider=provider, model=model, request_id=request_id)

@@ -148,7 +148,7 @@ class WrappedModel(Model):
                 f"{_name(self._middleware)}.transform_params chose another model, and is a layer of {self.name!r} "
                 "alone; choose models in a layer of the agent, such as before_model_call"
             )
-        return changed
+        return _without_tool_settings(changed)
 
     def _wrong(self, hook: str, got: Any, expected: str) -> HookError:
         forgotten = "; was `return` forgotten?" if got is None else ""
@@ -216,11 +216,22 @@ def _hooks_of(middleware: LanguageModelMiddleware) -> dict[str, Callable[..., An
                 f"{kind.__name__}.{name} looks like a hook, but there is none of that name; {hint} "
                 "If it is a helper of your own, begin its name with an underscore."
             )
-    return {
+    hooks = {
         name: getattr(middleware, name)
         for name in HOOKS
         if getattr(kind, name) is not getattr(LanguageModelMiddleware, name) or name in vars(middleware)
     }
+    if not hooks:
+        raise ConfigurationError(f"{kind.__name__} has no hook, so it would do nothing; hooks are: {', '.join(HOOKS)}")
+    return hooks
+
+
+def _without_tool_settings(request: ModelRequest) -> ModelRequest:
+    """Return *request* without settings about tools where it offers none: providers refuse them then."""
+    settings = request.settings
+    if request.tools or (settings.tool_choice is None and settings.parallel_tool_calls is None):
+        return request
+    return request.replace(settings=settings.replace(tool_choice=None, parallel_tool_calls=None))
 
 
 def _name(middleware: LanguageModelMiddleware) -> str:

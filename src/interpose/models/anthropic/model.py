@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from interpose.errors import AuthFailed, ConfigurationError, ModelTimeout, ProviderDown, ProviderError
+from interpose.errors import AuthFailed, ConfigurationError, ProviderError
 from interpose.models.anthropic.reading import Reading, from_wire
 from interpose.models.anthropic.wire import DEFAULT_MAX_TOKENS, forced_output, to_wire
 from interpose.models.base import Finish, Model, ModelChunk, ModelProfile, as_stream, fold
 from interpose.models.clients import ClientPerLoop
-from interpose.models.connection import trouble_of
+from interpose.models.connection import failure_of, trouble_of
 from interpose.models.guard import check_real_calls
 from interpose.models.profiles import known_profile, profile_for
 from interpose.models.provider_errors import error_of
@@ -229,20 +229,10 @@ class AnthropicMessages(Model):
         )
 
     def _connection_failure(
-        self, request: ModelRequest, cause: BaseException, headers: Mapping[str, str]
+        self, request: ModelRequest, error: BaseException, headers: Mapping[str, str]
     ) -> ProviderError:
-        trouble = trouble_of(cause)
-        said = str(cause) or type(cause).__name__
-        if trouble == "silent":
-            message = f"{self.base_url} was silent for longer than the time limit; timeout_s= sets it"
-            return ModelTimeout(message, **self._where(request))
-        if trouble == "unreachable" or not headers:
-            message = (
-                f"cannot reach {self.base_url} ({said}). Check that the server runs there and that base_url is right."
-            )
-            return ProviderDown(message, **self._where(request))
-        message = f"the connection to {self.base_url} broke while the answer came in: {said}"
-        return ProviderDown(message, **self._where(request), request_id=headers.get("request-id"))
+        told: dict[str, Any] = {"base_url": self.base_url, "has_begun": bool(headers)}
+        return failure_of(error, **told, **self._where(request), request_id=headers.get("request-id"))
 
     def _where(self, request: ModelRequest) -> dict[str, Any]:
         return {"provider": self.provider, "model": request.model or self.name}

@@ -23,7 +23,7 @@ from interpose.models.provider_errors import error_of
 from interpose.text import clean_value
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI
+    from openai import AsyncOpenAI, AsyncStream
 
 OFFICIAL_HOST = "api.openai.com"
 NO_KEY = "none"  # self-hosted servers ask for no key, but the SDK sends one
@@ -100,7 +100,7 @@ class Connection:
     @asynccontextmanager
     async def stream(
         self, path: str, body: dict[str, Any], options: Mapping[str, Any], model: str
-    ) -> AsyncIterator[AsyncIterator[object]]:
+    ) -> "AsyncIterator[AsyncStream[object]]":
         """Give the events of a stream, each as JSON; leaving the block closes the connection, which stops the server.
 
         Raises:

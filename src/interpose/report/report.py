@@ -1,0 +1,133 @@
+"""`Report`: each run as files, `report.json` and a page that needs nothing else, and an index of all runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from interpose.context import RunContext
+from interpose.errors import ConfigurationError
+from interpose.info import Node
+from interpose.middleware import Middleware
+from interpose.report.collected import Collected, encode
+from interpose.report.files import folder_name, write_whole
+from interpose.report.index import MAX_RUNS, add_to_index
+from interpose.report.page import run_page
+
+logger = logging.getLogger("interpose")
+WAIT_S = 10.0
+"""How long the end of a run waits for its files, on a disk that hangs; they are written all the same."""
+INDEX_S = 1.0
+"""How long the index may lag behind while runs end faster than it is written."""
+
+
+class Report(Middleware[Any]):
+    """Writes each run to `directory/<run id>/`, and lists all in `directory/index.html`.
+
+    Nested runs are part of the outermost one's report. Files are written when the run has ended, in a thread. With
+    *content* false they tell the structure alone: names, times, outcomes, tokens, kinds of errors, who changed which
+    field. A folder that cannot be written is told once to the log `interpose`; runs go on.
+
+    Raises:
+        ConfigurationError: *directory* is no path.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str], *, content: bool = True) -> None:
+        given: Any = directory
+        if not isinstance(given, str | os.PathLike) or not str(given):
+            raise ConfigurationError(f"Report takes the folder to write to, got {directory!r}: Report('reports/')")
+        self.directory = Path(directory)
+        self.content = content
+        self.reads_content = content
+        self._runs: dict[str, Collected] = {}
+        self._writer: ThreadPoolExecutor | None = None
+        self._process = 0
+        self._lock = threading.Lock()
+        self._unlisted: list[dict[str, Any]] = []
+        self._queued = 0
+        self._listed_at = 0.0
+        self._told = False
+
+    def __repr__(self) -> str:
+        return f"Report({str(self.directory)!r})"
+
+    def open(self, agent: Any) -> None:  # noqa: ARG002  # the hook's arguments
+        """Say at once where the folder cannot be written."""
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            if not os.access(self.directory, os.W_OK | os.X_OK):
+                raise PermissionError(13, "Permission denied", str(self.directory))
+        except OSError as error:
+            self._tell(error)
+
+    def close(self) -> None:
+        """Wait until everything is written."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.shutdown()
+
+    async def on_node(self, ctx: RunContext[Any], node: Node) -> None:  # noqa: ARG002  # as above
+        """Keep *node*; with the end of the outermost run, write."""
+        runs = self._runs
+        run = runs.get(node.parent_id) if node.parent_id is not None else None
+        if run is None:
+            run = runs.get(node.id) or Collected(self.content)
+        if node.phase == "start":
+            runs[node.id] = run
+            run.take(node)
+            return
+        run.take(node)
+        if node.id == run.root:
+            for one in run.nodes:
+                runs.pop(one, None)
+            await self._written(run)
+
+    async def _written(self, run: Collected) -> None:
+        """Write *run* in the writer's thread and wait for it, but not for ever."""
+        with self._lock:
+            if self._writer is None or self._process != os.getpid():  # a forked process has no threads of its parent
+                self._writer, self._process, self._queued = ThreadPoolExecutor(1, "interpose-report"), os.getpid(), 0
+            self._queued += 1
+            writing: Future[None] = self._writer.submit(self._write, run)
+        done, _ = await asyncio.wait([asyncio.wrap_future(writing)], timeout=WAIT_S)
+        if not done:
+            logger.warning("%r: writing takes over %s s; the run goes on without waiting", self, WAIT_S)
+
+    def _write(self, run: Collected) -> None:
+        """Write the files of one run, and the index if no other run waits to be written; never raises."""
+        try:
+            document = run.document()
+            data = encode(document)
+            folder = self.directory / folder_name(document["run"]["id"])
+            folder.mkdir(parents=True, exist_ok=True)
+            write_whole(folder / "report.json", data)
+            write_whole(folder / "index.html", run_page(document, data))
+            self._unlisted.append(document["run"])
+        except Exception as error:
+            self._tell(error)
+        with self._lock:
+            self._queued -= 1
+        if self._unlisted and (not self._queued or time.monotonic() - self._listed_at > INDEX_S):
+            try:
+                add_to_index(self.directory, self._unlisted)
+                self._unlisted.clear()
+                self._listed_at = time.monotonic()
+            except Exception as error:
+                del self._unlisted[:-MAX_RUNS]
+                self._tell(error)
+
+    def _tell(self, error: Exception) -> None:
+        """Say, once, what is wrong."""
+        if self._told:
+            return
+        self._told = True
+        logger.error(
+            "%r cannot write: %s. Runs go on without reports; make the folder writable, or give Report another one.",
+            self, error, exc_info=None if isinstance(error, OSError) else error,
+        )  # fmt: skip
