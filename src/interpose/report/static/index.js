@@ -18,7 +18,7 @@ function rowOf(run) {
       el('td', 'n', time(run.duration_ms)),
       el('td', 'n hide', count(run.steps)),
       el('td', 'n hide', count(run.tool_calls)),
-      el('td', 'n', tokens(run.usage)),
+      el('td', 'n hide', tokens(run.usage)),
       el('td', 'n hide', money(run.usage && run.usage.cost_usd)))
   };
 }
@@ -31,7 +31,7 @@ page.append(
   el('div', 'top', el('div', 'grow', el('div', 'title', el('h1', '', 'Runs')),
     el('div', 'sub', count(runs.length) + (runs.length === 1 ? ' run' : ' runs') + ', newest first')), search, themeButton()),
   el('div', 'panel wide', runs.length ? el('table', '', el('thead', '', el('tr', '', head('Run'), head('Outcome'),
-    head('Started', 'hide'), head('Time', 'n'), head('Steps', 'n hide'), head('Tools', 'n hide'), head('Tokens', 'n'),
+    head('Started', 'hide'), head('Time', 'n'), head('Steps', 'n hide'), head('Tools', 'n hide'), head('Tokens', 'n hide'),
     head('Cost', 'n hide'))), body) : el('div', 'empty', 'No runs yet.')));
 page.querySelector('.panel').style.marginTop = '16px';
 

@@ -199,7 +199,7 @@ function show(node) {
   details.append(on(el('button', 'quiet close', '← back'), 'click', function () { details.classList.remove('open'); }));
   details.append(el('div', 'title', el('span', 'dot ' + node.kind), el('h1', '', label(node)), pill(node.outcome || 'running')), facts(node));
   details.querySelector('.dot').style.cssText = 'width:12px;height:12px;border-radius:4px';
-  if (node.error) section(details, 'Error', block(node.error, 'err'));
+  if (node.error && !(node.out && node.out.is_error && node.out.data === node.error)) section(details, 'Error', block(node.error, 'err'));
   if (node.failures) section(details, 'Failed attempts', node.failures.map(function (one) { return block(one, 'err'); }));
   if (node.changes) section(details, 'Changed on the way', changesOf(node));
   if (node.meta) section(details, 'Meta', block(node.meta));
