@@ -1,0 +1,205 @@
+"""The part of a process that lives through runs: takes them from the queue, stops them, looks after the fleet."""
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from interpose.agent import Agent
+from interpose.durable import engine
+from interpose.durable.executors import Lock, Locks, take_id
+from interpose.durable.journal import keeping
+from interpose.durable.options import Options
+from interpose.durable.records import Errors, run_record
+from interpose.durable.resuming import resumption
+from interpose.durable.steps import DBOSSteps, OnUnknown
+from interpose.errors import ConfigurationError, RunAborted
+from interpose.events import AnyEvent
+from interpose.messages import Message
+from interpose.result import RunResult
+
+logger = logging.getLogger("interpose")
+CLOSING_S = 30.0
+"""How long runs in flight may take to stop when their process closes."""
+WATCH_S = 1.0
+"""How often a process looks for runs that were cancelled, and for executors that died."""
+Events = asyncio.Queue[AnyEvent | None]
+
+
+class Worker:
+    """Lives through runs of *agents*, each in a workflow, from `launch` to `aclose`."""
+
+    def __init__(
+        self,
+        agents: Mapping[str, Agent[Any]],
+        options: Options,
+        errors: Errors,
+        on_unknown: OnUnknown | None,
+        make_context: Callable[[Any], Any] | None,
+    ) -> None:
+        self.agents = agents
+        self.readers: dict[str, Events] = {}
+        """Who reads the events of runs of this process, by run id."""
+        self.executor = ""
+        self._options = options
+        self._errors = errors
+        self._on_unknown = on_unknown
+        self._make_context = make_context
+        self._running: dict[asyncio.Task[Any], str] = {}
+        self._locks: Locks | None = None
+        self._lock: Lock | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._closing = False
+
+    # Beginning and end.
+
+    async def launch(self) -> None:
+        """Take an id in the fleet, connect, and begin to work.
+
+        Raises:
+            ConfigurationError: DBOS runs in this process already, or another process has the id.
+        """
+        if engine.is_up():
+            raise ConfigurationError(
+                "DBOS runs in this process already, and can do so once: close the other DBOSAgents first, or give all "
+                "agents to one; workflows of your own are registered beside it, without a DBOS(config=...) of theirs"
+            )
+        options = self._options
+        self._locks = await asyncio.to_thread(options.locks)
+        self.executor, self._lock = await asyncio.to_thread(take_id, self._locks, options.executor)
+        self._closing = False
+        try:
+            config = options.config(self.executor)
+            await engine.launch(self.live, config, options.queue, options.limits(), worker=options.worker)
+        except BaseException:
+            await self._shut_down()
+            raise
+        self._watcher = asyncio.create_task(self._watch(), context=contextvars.Context())
+
+    async def aclose(self) -> None:
+        """Stop; runs in flight stay open, and this executor or another goes on with them."""
+        if self._watcher is None:
+            return
+        self._closing = True
+        watcher, self._watcher = self._watcher, None
+        watcher.cancel()
+        for task in self._running:
+            task.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING_S):
+                while self._running:
+                    await asyncio.wait(list(self._running))
+        await asyncio.wait([watcher])
+        await self._shut_down()
+        for agent in self.agents.values():
+            await agent.aclose()
+
+    async def _shut_down(self) -> None:
+        await engine.shut_down()
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            await asyncio.to_thread(lock.release)
+
+    # Runs.
+
+    async def live(self, run_id: str, payload: dict[str, Any]) -> dict[str, Any]:
+        """Live through a run, in its workflow, and return its result as JSON.
+
+        Raises:
+            Failed: it failed.
+            CancelledError: it was cancelled, or stays open for another process.
+        """
+        task = asyncio.create_task(self._run(run_id, payload))
+        self._running[task] = run_id
+        reader = self.readers.get(run_id)
+        try:
+            if self._closing:
+                task.cancel()
+            return run_record(await task)
+        except Exception as error:
+            if self._closing and isinstance(error, RunAborted):
+                raise asyncio.CancelledError from error
+            partial = getattr(error, "partial", None)
+            data = self._errors.record(error) | ({"partial": run_record(partial)} if partial is not None else {})
+            raise engine.Failed(str(error), data) from error
+        finally:
+            del self._running[task]
+            if reader is not None:
+                reader.put_nowait(None)
+
+    async def _run(self, run_id: str, payload: dict[str, Any]) -> RunResult:
+        running = asyncio.current_task()
+        refused: list[BaseException] = []
+
+        async def lost(error: BaseException) -> None:
+            refused.append(error)
+            assert running is not None
+            running.cancel()
+            await asyncio.Event().wait()  # until the run, and so this call, is cancelled
+
+        journal = await engine.journal_of(run_id, lost)
+        agent = self.agents.get(payload["agent"])
+        if agent is None:
+            raise ConfigurationError(f"executor {self.executor!r} has no agent {payload['agent']!r}; give all the same")
+        messages, options = self._arguments(agent, payload)
+        options |= {"run_id": run_id, "middleware": [DBOSSteps(self._errors, self._on_unknown)]}
+        try:
+            with keeping(journal):
+                reader = self.readers.get(run_id)
+                if reader is None:
+                    return await agent.run(messages, **options)
+                async with agent.stream(messages, **options) as stream:
+                    async for event in stream:
+                        reader.put_nowait(event)
+                    return await stream.result()
+        except asyncio.CancelledError:
+            if refused:
+                raise refused[0] from None
+            raise
+
+    def _arguments(self, agent: Agent[Any], payload: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        context = payload["context"]
+        options: dict[str, Any] = {"context": context if self._make_context is None else self._make_context(context)}
+        if payload.get("checkpoint") is not None:
+            return None, options | resumption(agent, payload["checkpoint"], payload["answers"])
+        options["thread_id"] = payload["thread_id"]
+        return msgspec.convert(payload["messages"], list[Message]) or None, options
+
+    def cancel(self, run_ids: set[str]) -> None:
+        """Cancel those of *run_ids* that run here."""
+        for task, run_id in self._running.items():
+            if run_id in run_ids:
+                task.cancel()
+
+    # The fleet.
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(WATCH_S)
+            try:
+                if self._running:
+                    self.cancel(await engine.cancelled(self._running.values()))
+                if self._options.worker:
+                    await self._take_over()
+            except Exception as error:  # the database may be away for a while
+                logger.warning("executor %s could not look after the fleet: %s", self.executor, error)
+
+    async def _take_over(self) -> None:
+        """Take over the runs of executors that died."""
+        assert self._locks is not None
+        assert self._lock is not None
+        if not await asyncio.to_thread(self._lock.held):
+            logger.error("executor %s has lost its lock: others may take its runs for crashed ones", self.executor)
+        for executor in await engine.busy_executors(self._options.version) - {self.executor}:
+            lock = await asyncio.to_thread(self._locks.take, executor)
+            if lock is None:
+                continue
+            try:
+                logger.warning("executor %s is gone; its runs are taken over", executor)
+                await engine.take_over(executor)
+            finally:
+                await asyncio.to_thread(lock.release)
