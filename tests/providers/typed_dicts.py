@@ -52,7 +52,7 @@ def _is_tagged_so(value: Any, choice: Any) -> bool:
     if not isinstance(value, dict) or not typing_extensions.is_typeddict(choice):
         return False
     hints = _hints(choice)
-    tags = [tag for tag in ("type", "role") if tag in hints]
+    tags = [tag for tag in ("type", "role") if tag in hints and (tag in value or tag in _required(choice))]
     return bool(tags) and all(not problems_of(value.get(tag), hints[tag]) for tag in tags)
 
 

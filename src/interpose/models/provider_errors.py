@@ -98,6 +98,7 @@ def error_of(
     which a date in `retry-after` is counted; keys of *headers* are in lower case. *request_id* is one told elsewhere.
     """
     headers = headers or {}
+    body = body[0] if isinstance(body, list) and body else body  # as Gemini's compatible server wraps its errors
     error = body.get("error") or body if isinstance(body, Mapping) else body
     detail: Mapping[str, Any] = error if isinstance(error, Mapping) else {}
     # Some servers put a status where others put a word; the word is then in `type` or `status`.

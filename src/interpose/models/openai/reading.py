@@ -62,10 +62,11 @@ def _delta(delta: Mapping[str, Any], names: Mapping[str, str], whole: bool) -> I
     if reasoning and isinstance(reasoning, str):
         yield ReasoningDelta(reasoning)
     content = delta.get("content")
-    if content:
-        text = content if content.__class__ is str else _text(content)
-        if text:
-            yield TextDelta(text)
+    if content.__class__ is str:
+        if content:
+            yield TextDelta(content)
+    elif content:
+        yield from _parts(content)
     if delta.get("refusal"):
         yield TextDelta(delta["refusal"])
     calls = delta.get("tool_calls")
@@ -89,10 +90,16 @@ def _call(call: Mapping[str, Any], names: Mapping[str, str], position: int | Non
     )
 
 
-def _text(content: Any) -> str:
-    if isinstance(content, list):  # some compatible servers answer in parts
-        return "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
-    return str(content)
+def _parts(content: Any) -> Iterator[ModelChunk]:
+    """Yield what content in parts says, in which some compatible servers answer; one of them thinks in it too."""
+    for part in content:
+        thought = part.get("thinking")
+        if isinstance(thought, list):
+            thought = "".join([str(piece.get("text") or "") for piece in thought])
+        if thought:
+            yield ReasoningDelta(str(thought))
+        if part.get("text"):
+            yield TextDelta(str(part["text"]))
 
 
 def usage_of(usage: Mapping[str, Any]) -> Usage:

@@ -36,8 +36,7 @@ def wire_input(request: ModelRequest, names: Mapping[str, str], stored: bool) ->
             case SystemMessage():
                 items.append({"role": "system", "content": message.text})
             case UserMessage():
-                parts = _contents(message.parts, request)
-                items.append({"role": "user", "content": parts or message.text})
+                items += _asked(message, request)
             case AssistantMessage():
                 items += _said(message, request, names, stored)
             case ToolMessage():
@@ -45,6 +44,14 @@ def wire_input(request: ModelRequest, names: Mapping[str, str], stored: bool) ->
             case _:
                 assert_never(message)
     return items
+
+
+def _asked(message: UserMessage, request: ModelRequest) -> list[dict[str, Any]]:
+    """Return what a person said, after the items of the vendor's own that came with it, such as an approval."""
+    contents = _contents(message.parts, request)
+    own = [one for one in contents if not str(one.get("type")).startswith("input_")]
+    said = [one for one in contents if one not in own]
+    return own if own and not said else [*own, {"role": "user", "content": said or message.text}]
 
 
 def _result(message: ToolMessage, request: ModelRequest) -> dict[str, Any]:
