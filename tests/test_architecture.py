@@ -25,7 +25,7 @@ RANKS = {
     "agent": AGENT,
     "": ROOT,
 }
-EDGES = ("builtin", "models", "stores", "report", "flow", "server", "telemetry", "testing", "cli")
+EDGES = ("builtin", "models", "stores", "durable", "report", "flow", "server", "telemetry", "testing", "cli")
 CORE_NEEDS = {"msgspec", "docstring_parser"}
 CORE_BRINGS = {"typing_extensions"}  # msgspec loads it where it is installed
 # Inside functions: to offload to a URL, for tools that take its models, and for what model calls cost.
