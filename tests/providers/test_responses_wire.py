@@ -197,7 +197,7 @@ async def test_items_go_back_in_order_and_as_they_were() -> None:
     assert sent(message) == [
         again,
         SEARCH,
-        {"role": "assistant", "content": "Lyon.", "phase": "final_answer"},
+        {"type": "message", "role": "assistant", "content": "Lyon.", "phase": "final_answer"},
         {**again, "id": "rs_2"},
         {"type": "function_call", "call_id": "call_1", "name": "population", "arguments": '{"city":"Lyon"}'},
     ]
@@ -216,7 +216,7 @@ async def test_citations_are_kept_for_the_reader() -> None:
 
 async def test_reasoning_whose_call_is_gone_stays_behind() -> None:
     message = await answered(REASONING, CALL)
-    assert sent(message.replace(tool_calls=())) == [{"role": "assistant", "content": ""}]
+    assert sent(message.replace(tool_calls=())) == [{"type": "message", "role": "assistant", "content": ""}]
 
 
 async def test_changed_reasoning_goes_back_changed() -> None:
@@ -247,7 +247,7 @@ async def test_reasoning_that_only_the_vendor_keeps_goes_back_where_it_keeps_ans
 def test_signatures_of_others_make_no_item(signature: str | None) -> None:
     assert item_of("hm", signature) is None
     assert sent(AssistantMessage(parts=(ReasoningPart("hm", signature), TextPart("Yes.")))) == [
-        {"role": "assistant", "content": "Yes."}
+        {"type": "message", "role": "assistant", "content": "Yes."}
     ]
 
 

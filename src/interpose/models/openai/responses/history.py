@@ -78,7 +78,7 @@ def _said(
                     items.append(item)
             case TextPart():
                 if part.text:
-                    items.append({"role": "assistant", "content": part.text})
+                    items.append(_answer(part.text))
             case ToolCall():
                 items.append(_call(part, names))
             case ProviderPart(provider=provider, data=data):
@@ -88,7 +88,11 @@ def _said(
                 pass  # no vendor says these, and no server takes them of an answer
     while items and items[-1].get("type") == TYPE:
         items.pop()
-    return items or [{"role": "assistant", "content": message.text}]
+    return items or [_answer(message.text)]
+
+
+def _answer(text: str) -> dict[str, Any]:
+    return {"type": "message", "role": "assistant", "content": text}
 
 
 def _call(call: ToolCall, names: Mapping[str, str]) -> dict[str, Any]:
