@@ -37,10 +37,9 @@ def request_of(text: str) -> ModelRequest:
 
 async def test_text_streamed_and_whole(kind: Any) -> None:
     model = kind(NAME, api_key=KEY)
-    for response in (
-        await fold(model.stream(request_of("Say the word 'yes'."))),
-        await model.generate(request_of("Say the word 'yes'.")),
-    ):
+    streamed: Any = await fold(model.stream(request_of("Say the word 'yes'.")))
+    whole: Any = await model.generate(request_of("Say the word 'yes'."))
+    for response in (streamed, whole):
         assert "yes" in response.text.lower()
         assert (response.finish_reason, response.usage.output_tokens > 0) == ("stop", True)
 

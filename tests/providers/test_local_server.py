@@ -60,7 +60,7 @@ def _is_ready(address: str) -> bool:
 KINDS = {"chat": OpenAIChat, "responses": OpenAIResponses}
 
 
-@pytest.fixture(params=KINDS.values(), ids=KINDS.keys())
+@pytest.fixture(params=[*KINDS.values()], ids=[*KINDS])
 def model(request: pytest.FixtureRequest, origin: str) -> Any:
     return request.param("smollm2", base_url=f"{origin}/v1")
 
@@ -116,7 +116,7 @@ async def test_an_agent_calls_a_tool_and_answers(model: Any, streamed: bool) -> 
     assert (call.name, isinstance(call.args["city"], str)) == ("population", True)
     assert first.tool_results[0].data == 522_000
     assert second.response.tool_calls == ()
-    assert result.usage.output_tokens > 0
+    assert result.usage.output_tokens
 
 
 async def test_output_fits_its_schema(origin: str) -> None:

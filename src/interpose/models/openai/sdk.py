@@ -4,9 +4,9 @@ import importlib.util
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from interpose.errors import (
@@ -18,6 +18,7 @@ from interpose.errors import (
     ProviderError,
 )
 from interpose.models.clients import ClientPerLoop
+from interpose.models.connection import close_reading
 from interpose.models.openai.reading import Nonsense
 from interpose.models.provider_errors import error_of
 from interpose.text import clean_value
@@ -27,6 +28,25 @@ if TYPE_CHECKING:
 
 OFFICIAL_HOST = "api.openai.com"
 NO_KEY = "none"  # self-hosted servers ask for no key, but the SDK sends one
+
+
+class Events:
+    """The events of a stream, each as JSON, and the *headers* that came before them.
+
+    It reads the SDK's own iterator. A loop over the SDK's stream would stand in a generator more, which nobody closes.
+    """
+
+    __slots__ = ("_next", "headers")
+
+    def __init__(self, stream: "AsyncStream[object]") -> None:
+        self.headers: Mapping[str, str] = stream.response.headers
+        self._next = stream.__anext__
+
+    def __aiter__(self) -> Self:
+        return self
+
+    def __anext__(self) -> Awaitable[object]:
+        return self._next()
 
 
 class Connection:
@@ -100,7 +120,7 @@ class Connection:
     @asynccontextmanager
     async def stream(
         self, path: str, body: dict[str, Any], options: Mapping[str, Any], model: str
-    ) -> "AsyncIterator[AsyncStream[object]]":
+    ) -> "AsyncIterator[Events]":
         """Give the events of a stream, each as JSON; leaving the block closes the connection, which stops the server.
 
         Raises:
@@ -115,11 +135,12 @@ class Connection:
                 stream = await client.post(path, body=body, options=_options(options), **how)
             except UnicodeEncodeError:
                 stream = await client.post(path, body=clean_value(body), options=_options(options), **how)
-            seen.update(stream.response.headers)
+            events = Events(stream)
+            seen.update(events.headers)
             try:
-                yield stream
+                yield events
             finally:
-                await stream.close()
+                await close_reading(events, stream.close)
 
     def error(self, model: str, message: str, **told: Any) -> ProviderError:
         """Return the error that *message* and what else was *told* make, as `error_of` takes it."""

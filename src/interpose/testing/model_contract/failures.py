@@ -1,6 +1,8 @@
 """Claims about what goes wrong: refusals, errors inside a stream, cut and silent connections, readers who leave."""
 
 import asyncio
+import gc
+import inspect
 import time
 from collections.abc import Awaitable, Callable
 from email.utils import formatdate
@@ -133,6 +135,20 @@ async def leaving_early_closes_the_connection(stage: Stage) -> None:
 
 
 @claim("remote")
+async def leaving_early_leaves_no_generator_behind(stage: Stage) -> None:
+    stage.play(Answer(), Answer(parts=(Said("he"),), ends="silent"))
+    await fold(stage.model.stream(request_of(stage)))  # what a client keeps for later is there now
+    before = set(map(id, _generators()))
+    stream: Any = stage.model.stream(request_of(stage))
+    async for chunk in stream:
+        if isinstance(chunk, TextDelta):
+            break
+    await stream.aclose()
+    assert [one for one in _generators() if id(one) not in before and one is not stream] == []
+    await stage.left()
+
+
+@claim("remote")
 async def cancelling_closes_the_connection(stage: Stage) -> None:
     stage.play(Answer(parts=(Said("he"),), ends="silent"))
     stream: Any = stage.model.stream(request_of(stage))
@@ -178,6 +194,11 @@ async def calls_can_be_forbidden(stage: Stage) -> None:
         for ask in WAYS:
             came: Any = (await asyncio.gather(ask(stage.model, request_of(stage)), return_exceptions=True))[0]
             assert isinstance(came, ConfigurationError)
+
+
+def _generators() -> list[Any]:
+    """Return the asynchronous generators of this process that wait, half read."""
+    return [one for one in gc.get_objects() if inspect.isasyncgen(one) and one.ag_frame is not None]
 
 
 async def _read(stream: Any, texts: list[str]) -> None:

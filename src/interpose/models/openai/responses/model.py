@@ -76,7 +76,7 @@ class OpenAIResponses(Model):
         reader = self._reader(request)
         options = request.settings.provider_options
         async with self._connection.stream(PATH, body, options, request.model) as events:
-            with self._failed(request.model, events.response.headers):
+            with self._failed(request.model, events.headers):
                 async for event in events:
                     for chunk in reader.read(event):
                         yield chunk
