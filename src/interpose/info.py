@@ -81,7 +81,7 @@ class ErrorInfo(Value, frozen=True):
     duration_ms: float
 
 
-class Change(Value, frozen=True):
+class Change(Value, frozen=True, omit_defaults=True):
     """One change that a middleware made to what passed through it: who, in which hook, which field, from what to what.
 
     *field* is a field of the model request or of the tool call (`tools`, `instructions`, `messages`,
@@ -96,7 +96,7 @@ class Change(Value, frozen=True):
     new: Any = None
 
 
-class Node(Value, frozen=True, kw_only=True):
+class Node(Value, frozen=True, kw_only=True, omit_defaults=True):
     """For `on_node`: the start or the end of one entry of the run's record.
 
     *kind* is `run`, `step`, `model` or `tool`; *parent_id* is the node above, None for an outermost run. *started_at*
@@ -107,7 +107,8 @@ class Node(Value, frozen=True, kw_only=True):
     counts the calls of the provider, 0 for a made-up response, whose maker *made_by* names; *failures* are the errors
     of attempts that failed, *superseded* how often something already shown was taken back. *content* is `{"in": …}`,
     at the end `{"in": …, "out": …}`: JSON-able, redacted, each text and result cut at 20 000 characters; None where
-    no reader wants it. *changes* say who changed the request of a model call, or the arguments of a tool call.
+    no reader wants it. *changes* say who changed the request of a model call, or the arguments of a tool call. Dict
+    and JSON leave out what a node does not have.
     """
 
     phase: Literal["start", "end"]

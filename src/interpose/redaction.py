@@ -12,7 +12,16 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from interpose.errors import ConfigurationError
-from interpose.secret_patterns import FIELDS, HIDDEN, SECRET_NAME, SHAPES, Field, field_named
+from interpose.secret_patterns import (
+    FIELDS,
+    HIDDEN,
+    SECRET_NAME,
+    SHAPES,
+    Field,
+    field_named,
+    may_hold_secret,
+    may_name_secret,
+)
 from interpose.text import clean, readable, to_jsonable
 
 logger = logging.getLogger("interpose")
@@ -64,7 +73,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Return *text* without its secrets, whole."""
-        if len(text) >= 8:
+        if len(text) >= 8 and may_hold_secret(text):
             text = _without_known(text)
         if self.given:
             low = _lower(text)
@@ -98,8 +107,20 @@ class Redactor:
 
     def value(self, value: Any) -> Any:
         """Return a JSON-able copy of *value* without its secrets; one that is too long as a text, cut."""
-        if value.__class__ is str:
+        kind = value.__class__
+        if kind is str:
             return self.cut(value)
+        if kind is bool or value is None:
+            return value
+        try:
+            if not self.given:
+                texts: list[str] = []
+                copy = _copied(value, texts, 0)
+                told = "\n".join(texts)
+                if len(told) < LIMIT // 2 and not may_name_secret(told) and clean(told) is told:
+                    return copy
+        except (_NotPlainError, RecursionError):
+            pass
         try:
             return self._walk(value, 0, 0, [LIMIT])
         except (_TooLongError, RecursionError):
@@ -180,6 +201,42 @@ def as_redactor(given: Any) -> Redactor:
 
 class _TooLongError(Exception):
     """A structured value is longer, or deeper, than the record keeps."""
+
+
+class _NotPlainError(Exception):
+    """A value holds more than texts, whole numbers, truths, lists and dicts."""
+
+
+def _copied(value: Any, texts: list[str], depth: int) -> Any:
+    """Return a copy of *value*, and its texts and names in *texts*: what most values need, and all at once."""
+    kind = value.__class__
+    if kind is dict and depth < MAX_DEPTH:
+        copy = {}
+        for key, item in value.items():
+            if key.__class__ is not str:
+                raise _NotPlainError
+            texts.append(key)
+            if item.__class__ is str:
+                texts.append(item)
+                copy[key] = item
+            else:
+                copy[key] = item if item.__class__ in _PLAIN else _copied(item, texts, depth + 1)
+        return copy
+    if (kind is list or kind is tuple) and depth < MAX_DEPTH:
+        items = []
+        for item in value:
+            if item.__class__ is str:
+                texts.append(item)
+                items.append(item)
+            else:
+                items.append(item if item.__class__ in _PLAIN else _copied(item, texts, depth + 1))
+        return items
+    if kind in _PLAIN or (kind is float and value - value == 0):
+        return value
+    raise _NotPlainError
+
+
+_PLAIN = frozenset((int, bool, type(None)))
 
 
 def _without_known(text: str) -> str:

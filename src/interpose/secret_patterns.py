@@ -143,6 +143,34 @@ SECRET_NAME = re.compile(
 """Names, in structured data, whose values are secret; `tokens` are mostly counted."""
 
 
+def may_name_secret(text: str) -> bool:
+    """Whether *text*, the names and values of some data, may hold a secret or the name of a secret field."""
+    low = text.lower()
+    for word in WORDS:
+        if word in low:
+            return True
+    return may_hold_secret(text)
+
+
+def may_hold_secret(text: str) -> bool:
+    """Whether a look at *text* is worth while: no pattern here matches where this is false."""
+    low = text.lower()
+    if ":" in low or "=" in low or ">" in low or "--" in low:
+        for word in WORDS:
+            if word in low:
+                return True
+    if (" " in low or "\n" in low or "\t" in low) and ("earer" in low or "asic" in low):
+        return True
+    if ("-" in low or "_" in low) and (
+        "k-" in low or "k_" in low or "gh" in low or "pat-" in low or "xox" in low or "xapp" in low or "key-" in low
+    ):
+        return True
+    return ("A" in text and ("AKIA" in text or "ASIA" in text or "AIza" in text)) or "eyJ" in text
+
+
+WORDS = (*[one.word for one in FIELDS], "://")
+
+
 def field_named(name: str) -> Field:
     """Return the field of this *name*, however its words are joined; its values are hidden at any length."""
     words = [word for word in re.split(r"[_\-. ]+", name.lower()) if word] or [name.lower()]

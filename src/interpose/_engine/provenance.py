@@ -51,6 +51,15 @@ def passed_on(call: Call, rewrote: Mapping[int, tuple[Any, Any]], hooks: Sequenc
             yield layer.name, hook.name if hook is not None else "", value, inside
 
 
+def untouched(values: Sequence[Any]) -> bool:
+    """Whether all layers that were reached were given the same object."""
+    first = values[0]
+    for value in values:  # noqa: SIM110  # a generator costs four times as much, on every call
+        if value is not first and value is not None:
+            return False
+    return True
+
+
 def config_passed(base: RunConfig, changes: Sequence[tuple[str, RunConfig]]) -> Iterator[Passed]:
     """Yield each change of a config; *changes* are (`middleware.hook`, config) in order."""
     before = base

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import CancelledError
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from interpose._engine.answers_given import about_call, about_run
 from interpose._engine.plan import Hook
-from interpose._engine.provenance import Passed, changes_of, config_passed, passed_on
+from interpose._engine.provenance import Passed, changes_of, config_passed, passed_on, untouched
 from interpose._engine.shown import Shown
 from interpose._engine.signals import LimitHit, Rank, Signal
 from interpose.errors import RunAborted
@@ -34,26 +34,17 @@ logger = logging.getLogger("interpose")
 
 
 class OpenNode:
-    """A node while it is open; `meta` is what `ctx.meta` wrote on it, `shown` what went in."""
+    """A node while it is open: what both of its events tell, what went in, and what `ctx.meta` wrote on it."""
 
-    __slots__ = (
-        "call_class", "failures", "id", "kind", "meta", "name", "parent_id", "provider", "shown", "started",
-        "started_at", "step", "tool_call_id", "usage",
-    )  # fmt: skip
+    __slots__ = ("failures", "id", "kind", "meta", "shown", "started", "told", "usage")
 
-    def __init__(self, kind: Kind, name: str, parent_id: str | None, started: float, started_at: float) -> None:
+    def __init__(self, kind: Kind, id: str, started: float, told: dict[str, Any]) -> None:
         self.kind: Kind = kind
-        self.name = name
-        self.parent_id = parent_id
+        self.id = id
         self.started = started
-        self.started_at = started_at
-        self.id = create_id(kind)
+        self.told = told
         self.meta: dict[str, Any] = {}
         self.shown: Any = None
-        self.step: int | None = None
-        self.provider: str | None = None
-        self.call_class: str | None = None
-        self.tool_call_id: str | None = None
         self.usage: Usage | None = None
         self.failures: list[BaseException] = []
 
@@ -64,6 +55,7 @@ class Record:
     __slots__ = (
         "at_init",
         "at_step",
+        "common",
         "hooked",
         "listeners",
         "parent_id",
@@ -79,6 +71,7 @@ class Record:
         self.run = run
         self.listeners = listeners
         self.parent_id = parent_id
+        self.common = {"run_id": run.run_id, "thread_id": run.thread_id}
         self.stack: list[OpenNode] = []
         self.shown = Shown(redactor_of(run))
         self.wanted = any(hook.middleware.reads_content for hook, _ in listeners)
@@ -95,94 +88,78 @@ class Record:
 
     def open(self, kind: Kind, name: str, parent: OpenNode | None = None) -> OpenNode:
         """Return a new node under *parent*, or under the current one."""
-        above = parent or (self.stack[-1] if self.stack else None)
         clock = self.run.clock
-        node = OpenNode(
-            kind, self.shown.name(name), above.id if above else self.parent_id, clock.monotonic(), clock.now()
-        )
-        node.step = self.run.number if kind == "step" else above.step if above is not None else None
-        return node
+        told: dict[str, Any] = {**self.common, "kind": kind, "name": self.shown.name(name), "id": create_id(kind)}
+        above = parent if parent is not None else self.stack[-1] if self.stack else None
+        if above is None:
+            told["parent_id"] = self.parent_id
+        else:
+            told["parent_id"] = above.id
+            if "step" in above.told:
+                told["step"] = above.told["step"]
+        if kind == "step":
+            told["step"] = self.run.number
+        told["started_at"] = clock.now()
+        return OpenNode(kind, told["id"], clock.monotonic(), told)
 
-    async def opened(self, node: OpenNode) -> None:
-        """Tell that *node* begins."""
-        run = self.run
-        await self._tell(
-            Node(
-                phase="start",
-                kind=node.kind,
-                name=node.name,
-                run_id=run.run_id,
-                id=node.id,
-                parent_id=node.parent_id,
-                thread_id=run.thread_id,
-                started_at=node.started_at,
-                step=node.step,
-                provider=node.provider,
-                call_class=node.call_class,
-                tool_call_id=node.tool_call_id,
-                resumed_from=run.resumed_from if node.kind == "run" else None,
-                content={"in": node.shown} if self.wanted else None,
-            )
-        )
+    def opened(self, node: OpenNode) -> Coroutine[Any, Any, None] | None:
+        """Tell that *node* begins; what is returned is to be awaited."""
+        content = {"in": node.shown} if self.wanted else None
+        return self._tell(Node(phase="start", content=content, **node.told))
 
     async def push(self, kind: Kind, name: str) -> OpenNode:
         """Open a node of the run itself and tell it; later nodes stand under it."""
         node = self.open(kind, name)
         if kind == "run":
-            node.meta = self._made({}, about_run, self.run, node.started_at)
+            if self.run.resumed_from is not None:
+                node.told["resumed_from"] = self.run.resumed_from
+            node.meta = self._made({}, about_run, self.run, node.told["started_at"])
             if self.wanted:
                 node.shown = self._made(None, self.shown.given, self.run.given)
         else:
             self.at_step = ()
         self.stack.append(node)
-        await self.opened(node)
+        if (later := self.opened(node)) is not None:
+            await later
         return node
 
-    async def pop(self, node: OpenNode, error: BaseException | None = None, **ended: Any) -> None:
+    async def pop(
+        self, node: OpenNode, error: BaseException | None = None, ended: dict[str, Any] | None = None, out: Any = None
+    ) -> None:
         """Close *node*, and what was left open above it; *ended* are more fields of its last event."""
-        while self.stack and node in self.stack:
-            top = self.stack.pop()
-            if top is node and node.kind == "step" and error is None and self.run.asked:
-                ended["outcome"] = "interrupted"
-            await self.close(top, error, **(ended if top is node else {}))
+        ended = {} if ended is None else ended
+        stack = self.stack
+        if node not in stack:
+            return
+        if node.kind == "step" and error is None and self.run.asked:
+            ended["outcome"] = "interrupted"
+        while stack[-1] is not node:
+            await self.close(stack.pop(), error, {})
+        stack.pop()
+        await self.close(node, error, ended, out)
 
-    async def close(
-        self, node: OpenNode, error: BaseException | None = None, *, out: Any = None, failed: str | None = None,
-        outcome: Outcome | None = None, changes: tuple[Change, ...] = (), **more: Any,
-    ) -> None:  # fmt: skip
-        """Tell that *node* ends: with *error*, or with *failed*, a text, where what it gave says that it failed."""
-        run = self.run
-        text, ended = (failed, "failed") if failed is not None else _ending(error)
+    async def close(self, node: OpenNode, error: BaseException | None, ended: dict[str, Any], out: Any = None) -> None:
+        """Tell that *node* ends; *ended* are more fields of the event, with what came *out* of it.
+
+        An `error` among them is a text that says that what came out is a failure.
+        """
+        text, outcome = (ended.get("error"), "failed") if "error" in ended else _ending(error)
+        ended["status"] = "ok"
+        if "outcome" not in ended:
+            ended["outcome"] = outcome
         if text is not None:
-            text = self.shown.redactor.cut(text)
-        failures = node.failures
-        await self._tell(
-            Node(
-                phase="end",
-                kind=node.kind,
-                name=node.name,
-                run_id=run.run_id,
-                id=node.id,
-                parent_id=node.parent_id,
-                thread_id=run.thread_id,
-                started_at=node.started_at,
-                step=node.step,
-                provider=node.provider,
-                call_class=node.call_class,
-                tool_call_id=node.tool_call_id,
-                resumed_from=run.resumed_from if node.kind == "run" else None,
-                status="ok" if text is None else "error",
-                outcome=outcome or ended,
-                error=text,
-                duration_ms=(run.clock.monotonic() - node.started) * 1000,
-                usage=node.usage,
-                failures=tuple([self.shown.redactor.cut(_named(one)) for one in failures]) if failures else (),
-                content={"in": node.shown, "out": out} if self.wanted else None,
-                meta=self.shown.redactor.value(node.meta) if node.meta else {},
-                changes=changes,
-                **more,
-            )
-        )
+            ended["status"], ended["error"] = "error", self.shown.redactor.cut(text)
+        if node.failures:
+            ended["failures"] = tuple([self.shown.redactor.cut(_named(one)) for one in node.failures])
+        if node.meta:
+            ended["meta"] = self.shown.redactor.value(node.meta)
+        if node.usage is not None:
+            ended["usage"] = node.usage
+        if self.wanted:
+            ended["content"] = {"in": node.shown, "out": out}
+        took_ms = (self.run.clock.monotonic() - node.started) * 1000
+        if (later := self._tell(Node(phase="end", duration_ms=took_ms, **node.told, **ended))) is not None:
+            await later
 
     # The kinds.
 
@@ -193,7 +170,8 @@ class Record:
         outcome = {"abort": "aborted", "error": "failed"}.get(kind or "", result.status if result else "finished")
         reason = {"abort": "cancelled", "error": "error"}.get(kind or "", result.finish_reason if result else None)
         out = self._made(None, self.shown.result, result) if result is not None and self.wanted else None
-        await self.pop(run.run_node, error, out=out, outcome=outcome, finish_reason=reason, changes=self.at_init)
+        ended = {"outcome": outcome, "finish_reason": reason, "changes": self.at_init}
+        await self.pop(run.run_node, error, ended, out)
 
     async def open_model(self, request: ModelRequest, parent: OpenNode | None = None, *, own: bool = False) -> OpenNode:
         """Open the node of a model call; a middleware's *own* call is not one that later nodes stand under."""
@@ -202,11 +180,14 @@ class Record:
         self.hooked.clear()
         if not own:
             self.stack.append(node)
-        await self.opened(node)
+        if (later := self.opened(node)) is not None:
+            await later
         return node
 
     def _sent(self, node: OpenNode, request: ModelRequest) -> None:
-        node.name, node.provider, node.call_class = self.shown.name(request.model), request.provider, request.call_class
+        told = node.told
+        told["name"], told["provider"] = self.shown.name(request.model), request.provider
+        told["call_class"] = request.call_class
         if self.wanted:
             node.shown = self._made(None, self.shown.request, request)
 
@@ -221,16 +202,20 @@ class Record:
         if sent is not None and sent is not given:
             self._sent(node, sent)
         node.usage = call.usage
-        changes = self._changes(passed_on(call, self.rewrites.pop(id(call), {}), self.hooked))
-        more: dict[str, Any] = {}
+        out = None
+        changes = (*self.at_init, *self.at_step, *self._changes(call, self.hooked))
+        ended: dict[str, Any] = (
+            {"attempts": call.attempts, "changes": changes} if changes else {"attempts": call.attempts}
+        )
         if response is not None:
-            out = self._made(None, self.shown.response, response) if self.wanted else None
-            more = {"out": out, "finish_reason": response.finish_reason, "made_by": response.made_by}
-        superseded = call.narrator.superseded if call.narrator is not None else 0
-        await self.pop(
-            node, error, attempts=call.attempts, superseded=superseded,
-            changes=(*self.at_init, *self.at_step, *changes), **more,
-        )  # fmt: skip
+            ended["finish_reason"] = response.finish_reason
+            if response.made_by is not None:
+                ended["made_by"] = response.made_by
+            if self.wanted:
+                out = self._made(None, self.shown.response, response)
+        if call.narrator is not None and call.narrator.superseded:
+            ended["superseded"] = call.narrator.superseded
+        await self.pop(node, error, ended, out)
 
     async def close_own(
         self, node: OpenNode, response: ModelResponse | None, usage: Usage | None, error: BaseException | None = None
@@ -239,15 +224,16 @@ class Record:
         node.usage = usage
         out = self._made(None, self.shown.response, response) if response is not None and self.wanted else None
         reason = response.finish_reason if response is not None else None
-        await self.close(node, error, out=out, attempts=1, finish_reason=reason)
+        await self.close(node, error, {"attempts": 1, "finish_reason": reason}, out)
 
     async def open_tool(self, one: ToolPass) -> OpenNode:
         """Open the node of a tool call."""
-        node = self.open("tool", one.original.name, self.run.step_node)
-        node.tool_call_id = one.original.id
+        node = self.open("tool", one.original.name)
+        node.told["tool_call_id"] = one.original.id
         if self.wanted:
             node.shown = self._made(None, self.shown.call, one.original)
-        await self.opened(node)
+        if (later := self.opened(node)) is not None:
+            await later
         return node
 
     async def close_tool(self, one: ToolPass, error: BaseException | None) -> None:
@@ -257,15 +243,21 @@ class Record:
         if self.wanted and one.ran is not one.original:
             node.shown = self._made(None, self.shown.call, one.ran)
         nothing: dict[str, Any] = {}
-        node.meta.update(self._made(nothing, about_call, self.run, one))
-        await self.close(
-            node,
-            error,
-            out=self._made(None, self.shown.answer, result) if result is not None and self.wanted else None,
-            failed=result.text if result is not None and result.is_error else None,
-            outcome="interrupted" if result is None and error is None else None,
-            changes=self._changes(passed_on(one, self.rewrites.pop(id(one), {}))),
-        )
+        if self.run.answers or one.asked:
+            node.meta.update(self._made(nothing, about_call, self.run, one))
+        out = None
+        ended: dict[str, Any] = {}
+        if result is None:
+            if error is None:
+                ended["outcome"] = "interrupted"
+        else:
+            if result.is_error:
+                ended["error"] = result.text
+            if self.wanted:
+                out = self._made(None, self.shown.answer, result)
+        if changes := self._changes(one, ()):
+            ended["changes"] = changes
+        await self.close(node, error, ended, out)
 
     # What happens meanwhile.
 
@@ -286,14 +278,21 @@ class Record:
 
     def configured(self, base: RunConfig, changes: list[tuple[str, RunConfig]]) -> None:
         """Note what `on_config` hooks changed, for the whole run or for this step."""
-        found = self._changes(config_passed(base, changes))
+        none: tuple[Change, ...] = ()
+        found = self._made(none, changes_of, config_passed(base, changes), self.shown.redactor)
         if self.run.phase == "init":
             self.at_init = found
         else:
             self.at_step = found
 
-    def _changes(self, passed: Iterator[Passed]) -> tuple[Change, ...]:
-        return self._made((), changes_of, passed, self.shown.redactor)
+    def _changes(self, call: Call, hooks: Sequence[Passed]) -> tuple[Change, ...]:
+        """Return who changed what of the values that passed *call*."""
+        rewrites = self.rewrites.pop(id(call), None) if self.rewrites else None
+        values = call.values
+        if rewrites is None and (len(values) == 1 or untouched(values)):
+            return ()
+        none: tuple[Change, ...] = ()
+        return self._made(none, changes_of, passed_on(call, rewrites or {}, hooks), self.shown.redactor)
 
     def _made(self, otherwise: T, make: Callable[..., T], *args: Any) -> T:
         """Return what *make* gives; where values of users play tricks on it, *otherwise*: the run is not harmed."""
@@ -303,12 +302,27 @@ class Record:
             logger.exception("part of the record of run %s could not be made", self.run.run_id)
             return otherwise
 
-    async def _tell(self, node: Node) -> None:
-        for hook, ctx in self.listeners:
+    def _tell(self, node: Node) -> Coroutine[Any, Any, None] | None:
+        """Tell all who listen; what is returned is to be awaited, where a hook has to be."""
+        for index, (hook, ctx) in enumerate(self.listeners):
             try:
                 said = hook.call(ctx, node)
-                if said is not None and isawaitable(said):
-                    await said
+            except (Exception, CancelledError):
+                self._failed(hook)
+                continue
+            if said is not None and isawaitable(said):
+                return self._tell_later(index, said, node)
+        return None
+
+    async def _tell_later(self, index: int, said: Awaitable[Any], node: Node) -> None:
+        """Wait for what the hook at *index* has said, then tell the others."""
+        for number, (hook, ctx) in enumerate(self.listeners):
+            if number < index:
+                continue
+            try:
+                result = said if number == index else hook.call(ctx, node)
+                if result is not None and isawaitable(result):
+                    await result
             except Exception:
                 self._failed(hook)
             except CancelledError:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from operator import is_
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from interpose.inputs import as_messages
-from interpose.messages import AssistantMessage, Message, ToolCall, ToolResult
+from interpose.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, ToolResult
 from interpose.redaction import Redactor
 from interpose.request import ModelRequest, ModelResponse, ModelSettings
 from interpose.result import RunResult
@@ -20,12 +19,28 @@ MAX_NAME = 200
 class Shown:
     """Makes the contents of one run's nodes; what several requests share is made once, and is the same object."""
 
-    __slots__ = ("_messages", "_names", "_shown", "_tools", "redactor")
+    __slots__ = (
+        "_calls",
+        "_instructions",
+        "_messages",
+        "_names",
+        "_offered",
+        "_said",
+        "_settings",
+        "_shown",
+        "_tools",
+        "redactor",
+    )
 
     def __init__(self, redactor: Redactor) -> None:
         self.redactor = redactor
-        self._messages: Sequence[Message] = ()
+        self._messages: tuple[Message, ...] = ()
         self._shown: list[dict[str, Any]] = []
+        self._instructions = ("", "")
+        self._offered: tuple[Any, list[dict[str, Any]]] = ((), [])
+        self._settings: tuple[ModelSettings | None, Any] = (None, None)
+        self._said: tuple[Any, dict[str, Any]] = (None, {})
+        self._calls: dict[str, tuple[ToolCall, dict[str, Any]]] = {}
         self._tools: dict[int, tuple[Any, dict[str, Any]]] = {}
         self._names: dict[str, str] = {}
 
@@ -59,12 +74,18 @@ class Shown:
         """Return what a model was sent."""
         shown: dict[str, Any] = {"provider": request.provider, "model": request.model}
         if request.instructions:
-            shown["instructions"] = self.redactor.cut(request.instructions)
+            if request.instructions != self._instructions[0]:
+                self._instructions = (request.instructions, self.redactor.cut(request.instructions))
+            shown["instructions"] = self._instructions[1]
         shown["messages"] = self._all_messages(request.messages)
         if request.tools:
-            shown["tools"] = [self._tool(one) for one in request.tools]
-        if request.settings is not NO_SETTINGS and request.settings != NO_SETTINGS:
-            shown["settings"] = self.redactor.value(request.settings)
+            if request.tools is not self._offered[0]:
+                self._offered = (request.tools, [self._tool(one) for one in request.tools])
+            shown["tools"] = self._offered[1]
+        if request.settings is not self._settings[0]:
+            self._settings = (request.settings, self.redactor.value(request.settings))
+        if self._settings[1]:
+            shown["settings"] = self._settings[1]
         if request.output_schema is not None:
             shown["output_schema"] = self.redactor.value(request.output_schema)
         if request.metadata:
@@ -72,13 +93,18 @@ class Shown:
         return shown
 
     def response(self, response: ModelResponse) -> dict[str, Any]:
-        """Return what a model answered."""
-        shown = self._message(response.message)
-        shown["finish_reason"] = response.finish_reason
-        return shown
+        """Return what a model answered; its message stands in the next request too, and its calls are made."""
+        message = response.message
+        self._calls = {}
+        shown = self._message(message)
+        self._said = (message, shown)
+        return {**shown, "finish_reason": response.finish_reason}
 
     def call(self, call: ToolCall) -> dict[str, Any]:
         """Return a tool call."""
+        known = self._calls.get(call.id)
+        if known is not None and (known[0] is call or known[0] == call):
+            return known[1]
         shown: dict[str, Any] = {"id": call.id, "name": self.name(call.name), "args": self.redactor.value(call.args)}
         if call.raw is not None:
             shown["raw"] = self.redactor.cut(call.raw)
@@ -86,6 +112,7 @@ class Shown:
             shown["error"] = self.redactor.cut(call.error)
         if call.edited_by is not None:
             shown["edited_by"] = self.redactor.cut(call.edited_by)
+        self._calls[call.id] = (call, shown)
         return shown
 
     def answer(self, result: ToolResult) -> dict[str, Any]:
@@ -94,35 +121,39 @@ class Shown:
             return {"data": [self._part(one) for one in result.parts], "is_error": result.is_error}
         return {"data": self.redactor.value(result.data), "is_error": result.is_error}
 
-    def _all_messages(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+    def _all_messages(self, messages: tuple[Message, ...]) -> list[dict[str, Any]]:
         """Return *messages*; those that the last request had too are not made again."""
         before, shown = self._messages, self._shown
-        if before and all(map(is_, before, messages)) and len(messages) >= len(before):
-            made = [*shown, *[self._message(one) for one in messages[len(before) :]]]
+        size = len(before)
+        if size and len(messages) >= size and messages[:size] == before:  # the same objects, nearly always: fast
+            made = shown.copy()
+            for one in messages[size:]:
+                made.append(self._said[1] if one is self._said[0] else self._message(one))
         else:
             known = {id(message): made for message, made in zip(before, shown, strict=True)}
             made = [known.get(id(one)) or self._message(one) for one in messages]
         self._messages, self._shown = messages, made
         return made
 
-    def _message(self, message: Message) -> dict[str, Any]:
-        cut = self.redactor.cut
-        shown: dict[str, Any] = {"role": message.role, "id": message.id, "text": cut(message.text)}
-        if message.__class__ is AssistantMessage:
+    def _message(self, message: Any) -> dict[str, Any]:
+        kind = message.__class__
+        shown: dict[str, Any] = {"role": message.role, "id": message.id, "text": self.redactor.cut(message.text)}
+        if kind is AssistantMessage:
             if message.reasoning:
-                shown["reasoning"] = cut(message.reasoning)
+                shown["reasoning"] = self.redactor.cut(message.reasoning)
             if message.tool_calls:
                 shown["tool_calls"] = [self.call(one) for one in message.tool_calls]
-        elif message.tool_call_id is not None:
-            shown["tool_call_id"] = message.tool_call_id
-            if message.is_error:  # type: ignore[union-attr]  # a tool message has a call
-                shown["is_error"] = True
-        name = getattr(message, "name", None)
-        if name:
-            shown["name"] = self.name(name)
-        others = [one for one in getattr(message, "parts", ()) if type(one).__name__ not in IN_FIELDS]
-        if others:
-            shown["parts"] = [self._part(one) for one in others]
+        elif kind is not SystemMessage:
+            if kind is ToolMessage:
+                shown["tool_call_id"] = message.tool_call_id
+                if message.is_error:
+                    shown["is_error"] = True
+            if message.name:
+                shown["name"] = self.name(message.name)
+        if kind is not SystemMessage and message.parts:
+            others = [one for one in message.parts if type(one).__name__ not in IN_FIELDS]
+            if others:
+                shown["parts"] = [self._part(one) for one in others]
         if message.metadata:
             shown["metadata"] = self.redactor.value(message.metadata)
         return shown
@@ -149,7 +180,6 @@ class Shown:
         return known[1]
 
 
-NO_SETTINGS = ModelSettings()
 IN_FIELDS = frozenset(("TextPart", "ReasoningPart", "ToolCall"))
 
 

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Awaitable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -72,21 +73,23 @@ class Report(Middleware[Any]):
         if writer is not None:
             writer.shutdown()
 
-    async def on_node(self, ctx: RunContext[Any], node: Node) -> None:  # noqa: ARG002  # as above
+    def on_node(self, ctx: RunContext[Any], node: Node) -> Awaitable[None] | None:  # noqa: ARG002  # as above
         """Keep *node*; with the end of the outermost run, write."""
         runs = self._runs
-        run = runs.get(node.parent_id) if node.parent_id is not None else None
-        if run is None:
-            run = runs.get(node.id) or Collected(self.content)
         if node.phase == "start":
+            run = runs.get(node.parent_id) if node.parent_id is not None else None
+            if run is None:
+                run = Collected(self.content, node.id)
             runs[node.id] = run
-            run.take(node)
-            return
-        run.take(node)
-        if node.id == run.root:
-            for one in run.nodes:
-                runs.pop(one, None)
-            await self._written(run)
+            run.nodes[node.id] = node
+            return None
+        run = runs[node.id]
+        run.end(node)
+        if node.id != run.root:
+            return None
+        for one in run.nodes:
+            runs.pop(one, None)
+        return self._written(run)
 
     async def _written(self, run: Collected) -> None:
         """Write *run* in the writer's thread and wait for it, but not for ever."""

@@ -40,13 +40,14 @@ class StoredRun:
         return self.path.with_name("index.html")
 
     def _whole(self, node: Mapping[str, Any]) -> dict[str, Any]:
-        given = node.get("in")
-        if node["kind"] != "model" or not isinstance(given, Mapping):
-            return dict(node)
-        whole = {**given, "messages": _picked(self._messages, given["messages"])}
-        if "tools" in given:
-            whole["tools"] = _picked(self._tools, given["tools"])
-        return {**node, "in": whole}
+        content = node.get("content") or {}
+        given = content.get("in")
+        if node["kind"] == "model" and isinstance(given, Mapping):
+            given = {**given, "messages": _picked(self._messages, given["messages"])}
+            if "tools" in given:
+                given["tools"] = _picked(self._tools, given["tools"])
+        whole = {name: value for name, value in node.items() if name not in ("phase", "content")}
+        return {**whole, "in": given, "out": content.get("out")}
 
 
 def _picked(table: Sequence[Any], ranges: Sequence[Sequence[int]]) -> list[Any]:

@@ -1,5 +1,11 @@
 var run = data.run, nodes = data.nodes, byId = {}, rows = {}, order = [], selected = null;
-nodes.forEach(function (node) { byId[node.id] = node; node.children = []; });
+nodes.forEach(function (node) {
+  var content = node.content || {};
+  byId[node.id] = node;
+  node.children = [];
+  node.in = content.in || undefined;
+  node.out = content.out || undefined;
+});
 nodes.forEach(function (node) { var up = byId[node.parent_id]; if (up) up.children.push(node); });
 var root = nodes[0], begin = root.started_at * 1000, span = Math.max(root.duration_ms || 0, 0.001);
 
