@@ -9,10 +9,11 @@ CHECKED := src tests examples scripts $(wildcard bench/*.py)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test check format format-check lint types build constraints bench bench-peers demo-context profiles clean
+.PHONY: help setup demo test check format format-check lint types build constraints bench bench-peers demo-context demo-fleet profiles clean
 
 help:
 	@echo "make demo         run an agent on the embedded model, with a tool and three middlewares"
+	@echo "make demo-fleet   run 200 runs on two workers and one Postgres, and kill a worker"
 	@echo "make demo-context go on beyond the context window of the embedded model"
 	@echo "make test         run the tests"
 	@echo "make check        formatting, lint, types, package, tests and the examples in the docs"
@@ -39,6 +40,9 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	@$(BIN)/interpose run examples/cities/agent.py:agent \
 		"How many people live in Lyon?" "What is the population of Lyon?"
+
+demo-fleet: $(READY)
+	@$(BIN)/python -m examples.fleet.demo
 
 demo-context: $(READY)
 	@$(BIN)/python examples/long_conversation/talk.py

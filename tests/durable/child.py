@@ -18,7 +18,8 @@ from interpose.durable.dbos import DBOSAgents
 from interpose.request import Usage
 from interpose.testing import FakeClock, ScriptedModel, calls, fail, text
 
-URL, SCHEMA, FOLDER, MOMENT, EFFECT = sys.argv[1:]
+URL, SCHEMA, FOLDER, MOMENT = sys.argv[1:5]
+EFFECT: Any = sys.argv[5]
 KILLED = Path(FOLDER) / "killed"
 
 
@@ -38,7 +39,7 @@ def reached(moment: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-@tool(effect=EFFECT)  # type: ignore[arg-type]  # one of the three
+@tool(effect=EFFECT)
 async def note(ctx: ToolContext[Any], n: int) -> dict[str, int]:
     """Note a number."""
     log(f"tool {n} {ctx.idempotency_key}")
@@ -94,8 +95,13 @@ async def main() -> None:
         try:
             result = await handle.result()
         except FatalToolError as error:
-            assert error.partial is not None
-            say({"error": "FatalToolError", "message": str(error), "steps": len(error.partial.steps)})
+            say(
+                {
+                    "error": "FatalToolError",
+                    "message": str(error),
+                    "steps": len(error.partial.steps if error.partial else ()),
+                }
+            )
             return
         results = [one.text for step in result.steps for one in step.tool_results]
         said = {"text": result.text, "results": results, "tokens": result.usage.total_tokens, "run": result.run_id}

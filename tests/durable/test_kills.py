@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from tests.durable.conftest import Cut
 
+pytestmark = pytest.mark.timeout(180)  # each starts two processes
 EACH_CALL_ONCE = {str(n): 1 for n in range(6)}
 EACH_STEP_ONCE = {str(n): 1 for n in range(4)}
 Cutter = Callable[..., Cut]
