@@ -30,6 +30,7 @@ CORE_NEEDS = {"msgspec", "docstring_parser"}
 CORE_BRINGS = {"typing_extensions"}  # msgspec loads it where it is installed
 # Inside functions: to offload to a URL, for tools that take its models, and for what model calls cost.
 CORE_MAY_USE = {"fsspec", "pydantic", "genai_prices"}
+MEETS_EDGES = {"cli"}  # may import other edges inside a function: it shows what they leave behind
 RESOLVES_NAMES = {"models"}  # may import an edge inside a function: it turns "provider:model" into a model
 
 MAX_LINES_OF_FILE = 400
@@ -123,8 +124,9 @@ def test_edges_do_not_import_each_other() -> None:
     wrong = [
         f"{module} imports {target}"
         for module, path in MODULES.items()
-        for target, _ in own_imports(path)
+        for target, loading in own_imports(path)
         if edge_of(module) and edge_of(target) not in (None, edge_of(module))
+        if loading or edge_of(module) not in MEETS_EDGES
     ]
     assert wrong == []
 

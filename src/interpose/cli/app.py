@@ -3,12 +3,15 @@
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from interpose.cli.chat import chat as chat_with
+from interpose.cli.flow import show_reports
 from interpose.cli.load import load_agent
 from interpose.cli.problems import describe
 from interpose.cli.run import run_prompts
@@ -61,6 +64,23 @@ def explain(target: Target, /, *, debug: Debug = False) -> int:
     """Print, seam by seam, which middleware acts in which order."""
     screen = Screen()
     return _guarded(screen, debug, lambda: screen.plain(str(load_agent(target).explain())))
+
+
+@app.command
+def flow(
+    folder: Annotated[Path, Parameter(help="Where `Report` writes to.")] = Path("reports"),
+    /,
+    *,
+    port: Annotated[int, Parameter(help="Where to serve the page; 0 for any free port.")] = 4100,
+    host: Annotated[str, Parameter(help="The name or address to listen at.")] = "127.0.0.1",
+    token: Annotated[str | None, Parameter(help="What a browser has to know to see the page.")] = None,
+    open: Annotated[bool, Parameter(negative=(), help="Open the page in a browser.")] = False,
+    debug: Debug = False,
+) -> int:
+    """Show stored reports on the Flow page, until Ctrl-C."""
+    screen = Screen()
+    serve = partial(show_reports, folder, screen, host=host, port=port, token=token, open_page=open)
+    return _guarded(screen, debug, serve)
 
 
 def _guarded(screen: Screen, debug: bool, work: Callable[[], object]) -> int:
