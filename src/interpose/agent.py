@@ -201,10 +201,12 @@ class Agent(Generic[ContextT]):
     def _register(self, hooks: list[Any], hook: HookT) -> HookT:
         if self._openings.ran:
             raise ConfigurationError("model hooks must be registered before the first run")
-        if not callable(hook):
-            raise ConfigurationError(f"a model hook must be a function of its context, got {hook!r}")
         hooks.append(hook)
-        self._build()
+        try:
+            self._build()
+        except ConfigurationError:
+            hooks.pop()
+            raise
         return hook
 
     def explain(self) -> Explanation:

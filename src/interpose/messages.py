@@ -192,6 +192,8 @@ class ToolResult(Value, frozen=True, kw_only=True):
             text = data if data.__class__ is str and data.isascii() else readable(data)
             return ToolMessage(text, self.tool_call_id, self.is_error, name)
         parts = self.parts
+        if parts:
+            parts = tuple([p.replace(text=clean(p.text)) if p.__class__ is TextPart else p for p in parts])
         return ToolMessage("" if parts else readable(data), self.tool_call_id, self.is_error, name, parts)
 
 

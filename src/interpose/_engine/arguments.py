@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,8 +32,8 @@ def check_arguments(agent: Any) -> None:
         if value is not None and not callable(value):
             raise ConfigurationError(f"{name} must be a function (ctx, call, ...), got {value!r}")
     for hook in (*agent.pre_model_hooks, *agent.post_model_hooks):
-        if not callable(hook):
-            raise ConfigurationError(f"a model hook must be a function of its context, got {hook!r}")
+        if not callable(hook) or not _takes_one(hook):
+            raise ConfigurationError(f"a model hook must be a function of its context alone, got {hook!r}")
     retries = agent.output_retries
     if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
         raise ConfigurationError(f"output_retries must be a whole number, 0 or more, got {retries!r}")
@@ -42,6 +43,16 @@ def check_arguments(agent: Any) -> None:
         raise ConfigurationError(f"store must be a Store, such as interpose.stores.MemoryStore(); got {agent.store!r}")
     if agent.checkpoint_key is not None and (not isinstance(agent.checkpoint_key, bytes) or not agent.checkpoint_key):
         raise ConfigurationError("checkpoint_key must be bytes, such as os.urandom(32)")
+
+
+def _takes_one(function: Any) -> bool:
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # no signature to be had, as of some built-in callables
+        pass
+    return True
 
 
 def check_tools(tools: Any) -> Sequence[Any]:

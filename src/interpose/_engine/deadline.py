@@ -18,13 +18,13 @@ class Deadline:
     What the work gives after that, because it swallowed the cancellation, is thrown away.
     """
 
-    __slots__ = ("before", "clock", "fired", "seconds", "task", "timer")
+    __slots__ = ("before", "clock", "fired", "restarted", "seconds", "task", "timer")
 
     def __init__(self, clock: Clock, seconds: float | None) -> None:
         self.clock = clock
         self.seconds = seconds
         self.timer: Timer | None = None
-        self.fired = False
+        self.fired = self.restarted = False
         self.task: Task[object] | None = None
         self.before = 0
 
@@ -35,6 +35,7 @@ class Deadline:
 
     def restart(self) -> None:
         """Begin to count anew."""
+        self.restarted = True
         if self.timer is not None and self.seconds is not None and not self.fired:
             self.timer.cancel()
             self.timer = self.clock.call_later(self.seconds, self._ring)

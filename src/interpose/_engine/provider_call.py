@@ -79,7 +79,7 @@ async def _answer_or_silence(
             if not deadline.fired:
                 raise
         assembly = run.heard
-        if assembly.has_content() or attempt:
+        if deadline.restarted or attempt:  # what a guard holds back was said too
             if call is not None and call.narrator is not None:
                 await call.narrator.finish()
             response = silent_response(assembly, request)

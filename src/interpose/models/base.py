@@ -222,10 +222,6 @@ class Assembly:
         calls = tuple([part for part in parts if part.__class__ is ToolCall])
         return AssistantMessage(text, reasoning, calls, id=self.message_id)
 
-    def has_content(self) -> bool:
-        """Whether anything but empty text came."""
-        return any(item.__class__ is not list or any(item) for item in self.items)
-
 
 class _Reasoning:
     __slots__ = ("pieces", "signature")
