@@ -1,6 +1,7 @@
 """What went wrong with a connection, told from the error of whichever HTTP library an SDK brings."""
 
-from typing import Literal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Literal
 
 from interpose.errors import ModelTimeout, ProviderDown, ProviderError
 
@@ -38,3 +39,17 @@ def failure_of(
         return ProviderDown(f"cannot reach {base_url} ({said}). {check}", provider=provider, model=model)
     message = f"the connection to {base_url} broke while the answer came in: {said}"
     return ProviderDown(message, provider=provider, model=model, request_id=request_id)
+
+
+async def close_reading(chunks: AsyncIterator[Any], close: Callable[[], Awaitable[None]]) -> None:
+    """Close a connection with *close*, and end *chunks*, what an SDK reads from it.
+
+    SDKs read through generators that stand in one another and do not close each other: left alone, each would be ended
+    by a task of the garbage collector's, some time later. A reader of a closed connection ends at once, and so do they.
+    """
+    await close()
+    try:
+        async for _ in chunks:
+            pass
+    except Exception as error:
+        del error  # that the connection is closed is what was asked for

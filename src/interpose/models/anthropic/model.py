@@ -13,7 +13,7 @@ from interpose.models.anthropic.reading import Reading, from_wire
 from interpose.models.anthropic.wire import DEFAULT_MAX_TOKENS, forced_output, to_wire
 from interpose.models.base import Finish, Model, ModelChunk, ModelProfile, as_stream, fold
 from interpose.models.clients import ClientPerLoop
-from interpose.models.connection import failure_of, trouble_of
+from interpose.models.connection import close_reading, failure_of, trouble_of
 from interpose.models.guard import check_real_calls
 from interpose.models.profiles import known_profile, profile_for
 from interpose.models.provider_errors import error_of
@@ -108,15 +108,18 @@ class AnthropicMessages(Model):
         with self._failures(request) as seen:
             stream = await self._open(request, body)
             seen.update(stream.response.headers)
+            events = aiter(stream)
             try:
-                async for event in stream:
+                async for event in events:
                     for chunk in from_wire(cast(Mapping[str, Any], event), reading):
                         if chunk.__class__ is Finish:
                             finish = chunk  # the connection is still to be read to its end
                         else:
                             yield chunk
             finally:
-                await stream.close()
+                await close_reading(events, stream.close)
+        if finish is None and "event-stream" not in seen.get("content-type", ""):
+            raise self._no_answer(request, f"an answer of the type {seen.get('content-type')!r}")
         if finish is not None:
             yield finish
 
@@ -203,6 +206,10 @@ class AnthropicMessages(Model):
             raise ProviderError(
                 f"{self.provider}:{self.name} failed: {error.message}", **self._where(request)
             ) from error
+        except anthropic.CredentialsError as error:
+            raise AuthFailed(
+                f"{self.provider}:{self.name} has no credentials: {error}", **self._where(request)
+            ) from error
         except anthropic.AnthropicError as error:
             raise ConfigurationError(f"{self.provider}:{self.name}: {error}") from error
         except Exception as error:
@@ -210,8 +217,7 @@ class AnthropicMessages(Model):
                 raise self._connection_failure(request, error, headers) from error
             if not isinstance(error, ValueError | TypeError | KeyError | AttributeError):
                 raise
-            message = f"{self.base_url} sent something that is no message of the API: {error!r}. Is base_url right?"
-            raise ProviderError(message, **self._where(request), retryable=True) from error
+            raise self._no_answer(request, repr(error)) from error
 
     def _error(self, request: ModelRequest, error: Any, status: int | None) -> ProviderError:
         body = error.body
@@ -227,6 +233,10 @@ class AnthropicMessages(Model):
             now_s=time.time(),
             request_id=(body.get("request_id") if isinstance(body, Mapping) else None) or error.request_id,
         )
+
+    def _no_answer(self, request: ModelRequest, what: str) -> ProviderError:
+        message = f"{self.base_url} sent something that is no message of the API: {what}. Is base_url right?"
+        return ProviderError(message, **self._where(request), retryable=True)
 
     def _connection_failure(
         self, request: ModelRequest, error: BaseException, headers: Mapping[str, str]

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 from interpose.errors import AuthFailed, ConfigurationError, ProviderError
 from interpose.models.base import Finish, Model, ModelChunk, ModelProfile, as_stream, fold
 from interpose.models.clients import ClientPerLoop
-from interpose.models.connection import failure_of, trouble_of
+from interpose.models.connection import close_reading, failure_of, trouble_of
 from interpose.models.google.names import wire_names
 from interpose.models.google.reading import Reading, from_wire
-from interpose.models.google.sdk import GeminiClient
+from interpose.models.google.sdk import GeminiClient, refusal_of
 from interpose.models.google.wire import to_wire
 from interpose.models.guard import check_real_calls
 from interpose.models.profiles import known_profile, profile_for
@@ -98,8 +98,9 @@ class GoogleGemini(Model):
             client = await self._client(request)
             stream = await client.stream(model, body, _headers(request))
             seen.update(stream.headers)
+            chunks = aiter(stream)
             try:
-                async for data in stream:
+                async for data in chunks:
                     self._check(request, data)
                     for chunk in from_wire(data, reading):
                         if chunk.__class__ is Finish:
@@ -107,7 +108,9 @@ class GoogleGemini(Model):
                         else:
                             yield chunk
             finally:
-                await stream.close()
+                await close_reading(chunks, stream.close)
+        if finish is None and "event-stream" not in seen.get("content-type", ""):
+            raise self._no_answer(request, f"an answer of the type {seen.get('content-type')!r}")
         if finish is not None:
             yield finish
 
@@ -157,25 +160,20 @@ class GoogleGemini(Model):
     @contextmanager
     def _failures(self, request: ModelRequest) -> Iterator[dict[str, str]]:
         """Turn what the SDK raises into our errors; yields a dict for the headers of an answer that has begun."""
-        from google.genai.errors import APIError
-
         headers: dict[str, str] = {}
         try:
             yield headers
-        except APIError as error:
-            answered = getattr(error.response, "headers", None) or {}
-            told = {name.lower(): value for name, value in answered.items()}
-            message = str(error.message or error.details or error)[:2000]
-            raise self._error(request, message, error.details, status_code=error.code, headers=told) from error
         except Exception as error:
+            refusal = refusal_of(error)
+            if refusal is not None:
+                raise self._error(request, **refusal) from error
             if trouble_of(error) is not None:
                 raise self._connection_failure(request, error, headers) from error
             if isinstance(error, ConfigurationError) or not isinstance(
                 error, ValueError | TypeError | KeyError | AttributeError
             ):
                 raise
-            message = f"{self.base_url} sent something that is no answer of the API: {error!r}. Is base_url right?"
-            raise ProviderError(message, **self._where(request), retryable=True) from error
+            raise self._no_answer(request, repr(error)) from error
 
     def _check(self, request: ModelRequest, data: Any) -> None:
         """Raise the error that came in place of a chunk."""
@@ -186,10 +184,14 @@ class GoogleGemini(Model):
         error = data.get("error")
         if error:
             message = error.get("message") if isinstance(error, Mapping) else error
-            raise self._error(request, str(message or error)[:2000], data)
+            raise self._error(request, str(message or error)[:2000], body=data)
 
-    def _error(self, request: ModelRequest, message: str, body: Any, **told: Any) -> ProviderError:
-        return error_of(message, **self._where(request), body=body, now_s=time.time(), **told)
+    def _error(self, request: ModelRequest, message: str, **told: Any) -> ProviderError:
+        return error_of(message, **self._where(request), now_s=time.time(), **told)
+
+    def _no_answer(self, request: ModelRequest, what: str) -> ProviderError:
+        message = f"{self.base_url} sent something that is no answer of the API: {what}. Is base_url right?"
+        return ProviderError(message, **self._where(request), retryable=True)
 
     def _connection_failure(
         self, request: ModelRequest, error: BaseException, headers: Mapping[str, str]

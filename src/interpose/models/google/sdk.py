@@ -104,3 +104,18 @@ class GeminiStream:
             await response.aclose()
         elif hasattr(response, "close"):  # of aiohttp
             response.close()
+
+
+def refusal_of(error: Exception) -> dict[str, Any] | None:
+    """Return what *error* tells, as `error_of` takes it, where it is an answer of the server; else None."""
+    from google.genai.errors import APIError
+
+    if not isinstance(error, APIError):
+        return None
+    headers = getattr(error.response, "headers", None) or {}
+    return {
+        "message": str(error.message or error.details or error)[:2000],
+        "body": error.details,
+        "status_code": error.code,
+        "headers": {name.lower(): value for name, value in headers.items()},
+    }
