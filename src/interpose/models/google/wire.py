@@ -28,6 +28,8 @@ TOP_LEVEL = frozenset(
      "store", "systemInstruction", "toolConfig", "tools"}
 )  # fmt: skip
 """Fields of the body; other provider options are fields of its `generationConfig`."""
+OWN_KEYS = frozenset({"labels", "responseJsonSchema", "responseSchema"})
+"""Fields whose keys are the caller's own, and stay as they are."""
 MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 
 
@@ -98,6 +100,8 @@ def _with_options(body: dict[str, Any], options: Mapping[str, Any]) -> dict[str,
             continue
         if key == "tools":
             body["tools"] = [*body.get("tools", ()), *value]
+        elif key in OWN_KEYS:
+            body[key] = value
         elif key in TOP_LEVEL:
             body[key] = _merged(body.get(key), value)
         else:
@@ -106,9 +110,13 @@ def _with_options(body: dict[str, Any], options: Mapping[str, Any]) -> dict[str,
 
 
 def _merged(there: Any, given: Any) -> Any:
-    if not isinstance(there, dict) or not isinstance(given, dict):
+    if not isinstance(given, dict):
         return given
-    return {**there, **{_camel(key): _merged(there.get(_camel(key)), value) for key, value in given.items()}}
+    merged = dict(there) if isinstance(there, dict) else {}
+    for name, value in given.items():
+        key = _camel(name)
+        merged[key] = value if key in OWN_KEYS else _merged(merged.get(key), value)
+    return merged
 
 
 def _camel(key: str) -> str:
