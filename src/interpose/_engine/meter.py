@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from interpose._engine.signals import LimitHit, Rank, Signal
 from interpose.errors import LimitExceeded
@@ -179,8 +179,7 @@ class Meter:
             try:
                 token = await budget.reserve(self.run.ctx, reservation.usage)
             except LimitExceeded as error:
-                self.run.note(Rank.LIMIT, LimitHit(owners[id(budget)].run, error.limit, error.value, str(error)))
-                raise Signal(self.run.noted) from error  # type: ignore[arg-type]  # just noted
+                self._stop(LimitHit(owners[id(budget)].run, error.limit, error.value, str(error)), error)
             reservation.budgets.append((budget, token))
 
     def _full(self, reservation: Reservation) -> Meter | None:
@@ -266,15 +265,20 @@ class Meter:
                 return LimitHit(meter.run, "max_tool_calls", limit)
         return None
 
-    def refuse(self, meter: Meter, limit: str, value: float) -> None:
+    def refuse(self, meter: Meter, limit: str, value: float) -> NoReturn:
         """Note that *limit* of *meter* is reached, and raise it.
 
         Raises:
-            Signal: always.
+            Signal: always, but for
+            LimitExceeded: the run is over, so that nothing ends it any more: a terminal hook asked for a call.
         """
-        hit = LimitHit(meter.run, limit, value)
+        self._stop(LimitHit(meter.run, limit, value), LimitExceeded(limit, value))
+
+    def _stop(self, hit: LimitHit, error: LimitExceeded) -> NoReturn:
+        if self.run.closing:
+            raise error
         self.run.note(Rank.LIMIT, hit)
-        raise Signal(self.run.noted)  # type: ignore[arg-type]  # just noted
+        raise Signal(self.run.noted) from error  # type: ignore[arg-type]  # just noted
 
 
 class PlainMeter(Meter):

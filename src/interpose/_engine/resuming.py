@@ -146,10 +146,18 @@ def restore(run: Run, stored: tuple[Message, ...]) -> tuple[()]:
 
 def _restore_counts(run: Run, checkpoint: Checkpoint) -> None:
     counts = checkpoint.counts
-    if counts is not None and not run.meter.plain:
-        meter = run.meter
+    if run.meter.plain:
+        return
+    meter = run.meter
+    if counts is not None:
         meter.model_calls, meter.tool_calls = counts.model_calls, counts.tool_calls
         meter.tokens, meter.cost = counts.tokens, counts.cost
+        return
+    steps = checkpoint.past_steps()  # the run was not limited before: what it spent is told by its steps
+    meter.model_calls = sum([one.response.made_by is None for one in steps])
+    meter.tool_calls = sum([len(one.tool_results) for one in steps])
+    if checkpoint.usage is not None:
+        meter.tokens, meter.cost = checkpoint.usage.total_tokens or 0, checkpoint.usage.cost_usd or 0.0
 
 
 def _state_of(middleware: Any, data: Any) -> Any:
