@@ -2,10 +2,10 @@
 
 import asyncio
 import gc
-import inspect
 import time
 from collections.abc import Awaitable, Callable
 from email.utils import formatdate
+from types import AsyncGeneratorType
 from typing import Any
 
 from interpose.agent import Agent
@@ -198,7 +198,7 @@ async def calls_can_be_forbidden(stage: Stage) -> None:
 
 def _generators() -> list[Any]:
     """Return the asynchronous generators of this process that wait, half read."""
-    return [one for one in gc.get_objects() if inspect.isasyncgen(one) and one.ag_frame is not None]
+    return [one for one in gc.get_objects() if type(one) is AsyncGeneratorType and one.ag_frame is not None]
 
 
 async def _read(stream: Any, texts: list[str]) -> None:
