@@ -344,3 +344,34 @@ async def test_an_in_memory_exporter_needs_no_more_than_the_global_provider(monk
     agent: Agent[Any] = Agent(ScriptedModel(text("x")), middleware=[telemetry])
     await agent.run("go")
     assert len(exporter.get_finished_spans()) == 2
+
+
+async def test_usage_told_before_an_abort_in_the_middle_of_a_call_is_on_both_spans(memory: Memory) -> None:
+    class Enough(Middleware):
+        def on_chunk(self, ctx: Any, event: Any) -> None:
+            if event.type == "TEXT_MESSAGE_CONTENT":
+                ctx.abort("enough")
+
+    turns = (ASKS, hang(after=[UsageUpdate(USED), "half"]))
+    with pytest.raises(RunAborted):
+        await agent_of(memory, *turns, tools=[look], more=[Enough()]).run("go")
+    assert told(memory) == ("aborted", "cancelled", "RunAborted", 20, 24)
+    cut = memory.of("chat")[1]
+    assert (attributes(cut)["gen_ai.usage.output_tokens"], is_error(cut)) == (12, True)
+
+
+def test_a_blocking_run_is_below_the_callers_span(memory: Memory) -> None:
+    with memory.tracer.start_as_current_span("script"):
+        agent_of(memory, ASKS, text("x"), tools=[look]).run_sync("go")
+    assert memory.tree()[RUN] == "script"
+
+
+async def test_closing_an_agent_closes_the_spans_of_its_runs(memory: Memory) -> None:
+    agent = agent_of(memory, hang())
+    run = await agent.start("go")
+    await asyncio.sleep(0.01)
+    await agent.aclose()
+    with pytest.raises(RunAborted):
+        await run.result()
+    assert told(memory)[:3] == ("aborted", "cancelled", "RunAborted")
+    assert len(memory.spans) == 2
