@@ -188,7 +188,7 @@ async def a_server_that_is_not_there_is_an_outage(stage: Stage) -> None:
         assert error.retryable
 
 
-@claim()
+@claim("remote")
 async def calls_can_be_forbidden(stage: Stage) -> None:
     with refuse_real_calls():
         for ask in WAYS:
