@@ -18,7 +18,7 @@ from interpose.report import ConsoleLog, Report
 from interpose.testing import ScriptedModel, calls, text
 
 STEPS = 100
-ROUNDS = 25
+ROUNDS = 60
 LIMIT_US = 40.0
 
 

@@ -29,7 +29,7 @@ def about_call(run: Run, one: ToolPass) -> dict[str, Any]:
             asked = said.interrupt
             if asked.tool_call is None or asked.tool_call.id != one.original.id:
                 continue
-            told = _told(said, run.run_node.told["started_at"] if said in fresh else None)
+            told = _told(said, run.run_node.started_at if said in fresh else None)
             if asked.definition == APPROVAL:
                 meta["approval"] = told
             else:

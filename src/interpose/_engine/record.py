@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from interpose._engine.model_call import ModelCall
     from interpose._engine.run import Run
     from interpose._engine.tool_phase import ToolPass
+    from interpose.clock import Clock
     from interpose.result import RunResult
 
 Kind = Literal["run", "step", "model", "tool"]
@@ -34,19 +35,50 @@ logger = logging.getLogger("interpose")
 
 
 class OpenNode:
-    """A node while it is open: what both of its events tell, what went in, and what `ctx.meta` wrote on it."""
+    """A node while it is open, and what its end will tell; `meta` is what `ctx.meta` wrote on it."""
 
-    __slots__ = ("failures", "id", "kind", "meta", "shown", "started", "told", "usage")
+    __slots__ = (
+        "attempts",
+        "call_class",
+        "changes",
+        "failed",
+        "failures",
+        "finish_reason",
+        "id",
+        "kind",
+        "made_by",
+        "meta",
+        "name",
+        "out",
+        "outcome",
+        "parent_id",
+        "provider",
+        "shown",
+        "started",
+        "started_at",
+        "step",
+        "superseded",
+        "tool_call_id",
+        "usage",
+    )
 
-    def __init__(self, kind: Kind, id: str, started: float, told: dict[str, Any]) -> None:
+    def __init__(self, kind: Kind, name: str, parent_id: str | None, step: int | None, clock: Clock) -> None:
         self.kind: Kind = kind
-        self.id = id
-        self.started = started
-        self.told = told
+        self.name = name
+        self.id = create_id(kind)
+        self.parent_id = parent_id
+        self.step = step
+        self.started_at = clock.now()
+        self.started = clock.monotonic()
         self.meta: dict[str, Any] = {}
-        self.shown: Any = None
+        self.changes: tuple[Change, ...] = ()
+        self.failures: tuple[BaseException, ...] = ()
+        self.superseded = 0
+        self.attempts: int | None = None
         self.usage: Usage | None = None
-        self.failures: list[BaseException] = []
+        self.outcome: Outcome | None = None
+        self.failed = self.shown = self.out = None  # type: Any
+        self.provider = self.call_class = self.tool_call_id = self.finish_reason = self.made_by = None  # type: str | None
 
 
 class Record:
@@ -55,7 +87,6 @@ class Record:
     __slots__ = (
         "at_init",
         "at_step",
-        "common",
         "hooked",
         "listeners",
         "parent_id",
@@ -71,7 +102,6 @@ class Record:
         self.run = run
         self.listeners = listeners
         self.parent_id = parent_id
-        self.common = {"run_id": run.run_id, "thread_id": run.thread_id}
         self.stack: list[OpenNode] = []
         self.shown = Shown(redactor_of(run))
         self.wanted = any(hook.middleware.reads_content for hook, _ in listeners)
@@ -88,32 +118,38 @@ class Record:
 
     def open(self, kind: Kind, name: str, parent: OpenNode | None = None) -> OpenNode:
         """Return a new node under *parent*, or under the current one."""
-        clock = self.run.clock
-        told: dict[str, Any] = {**self.common, "kind": kind, "name": self.shown.name(name), "id": create_id(kind)}
         above = parent if parent is not None else self.stack[-1] if self.stack else None
+        name = self.shown.name(name)
         if above is None:
-            told["parent_id"] = self.parent_id
-        else:
-            told["parent_id"] = above.id
-            if "step" in above.told:
-                told["step"] = above.told["step"]
-        if kind == "step":
-            told["step"] = self.run.number
-        told["started_at"] = clock.now()
-        return OpenNode(kind, told["id"], clock.monotonic(), told)
+            return OpenNode(kind, name, self.parent_id, None, self.run.clock)
+        return OpenNode(kind, name, above.id, self.run.number if kind == "step" else above.step, self.run.clock)
 
     def opened(self, node: OpenNode) -> Coroutine[Any, Any, None] | None:
         """Tell that *node* begins; what is returned is to be awaited."""
-        content = {"in": node.shown} if self.wanted else None
-        return self._tell(Node(phase="start", content=content, **node.told))
+        return self._tell(
+            Node(
+                "start",
+                node.kind,
+                node.name,
+                self.run.run_id,
+                node.id,
+                node.parent_id,
+                self.run.thread_id,
+                node.started_at,
+                node.step,
+                node.provider,
+                node.call_class,
+                node.tool_call_id,
+                self.run.resumed_from if node.kind == "run" else None,
+                content={"in": node.shown} if self.wanted else None,
+            )
+        )
 
     async def push(self, kind: Kind, name: str) -> OpenNode:
         """Open a node of the run itself and tell it; later nodes stand under it."""
         node = self.open(kind, name)
         if kind == "run":
-            if self.run.resumed_from is not None:
-                node.told["resumed_from"] = self.run.resumed_from
-            node.meta = self._made({}, about_run, self.run, node.told["started_at"])
+            node.meta = self._made({}, about_run, self.run, node.started_at)
             if self.wanted:
                 node.shown = self._made(None, self.shown.given, self.run.given)
         else:
@@ -123,55 +159,76 @@ class Record:
             await later
         return node
 
-    async def pop(
-        self, node: OpenNode, error: BaseException | None = None, ended: dict[str, Any] | None = None, out: Any = None
-    ) -> None:
-        """Close *node*, and what was left open above it; *ended* are more fields of its last event."""
-        ended = {} if ended is None else ended
+    async def pop(self, node: OpenNode, error: BaseException | None = None) -> None:
+        """Close *node*, and what was left open above it."""
         stack = self.stack
         if node not in stack:
             return
         if node.kind == "step" and error is None and self.run.asked:
-            ended["outcome"] = "interrupted"
-        while stack[-1] is not node:
-            await self.close(stack.pop(), error, {})
-        stack.pop()
-        await self.close(node, error, ended, out)
+            node.outcome = "interrupted"
+        while stack:
+            top = stack.pop()
+            if (later := self.close(top, error)) is not None:
+                await later
+            if top is node:
+                break
 
-    async def close(self, node: OpenNode, error: BaseException | None, ended: dict[str, Any], out: Any = None) -> None:
-        """Tell that *node* ends; *ended* are more fields of the event, with what came *out* of it.
+    def close(self, node: OpenNode, error: BaseException | None = None) -> Coroutine[Any, Any, None] | None:
+        """Tell that *node* ends; what is returned is to be awaited.
 
-        An `error` among them is a text that says that what came out is a failure.
+        `node.failed`, where it is set, is a text that says how what came out is a failure.
         """
-        text, outcome = (ended.get("error"), "failed") if "error" in ended else _ending(error)
-        ended["status"] = "ok"
-        if "outcome" not in ended:
-            ended["outcome"] = outcome
-        if text is not None:
-            ended["status"], ended["error"] = "error", self.shown.redactor.cut(text)
-        if node.failures:
-            ended["failures"] = tuple([self.shown.redactor.cut(_named(one)) for one in node.failures])
-        if node.meta:
-            ended["meta"] = self.shown.redactor.value(node.meta)
-        if node.usage is not None:
-            ended["usage"] = node.usage
-        if self.wanted:
-            ended["content"] = {"in": node.shown, "out": out}
-        took_ms = (self.run.clock.monotonic() - node.started) * 1000
-        if (later := self._tell(Node(phase="end", duration_ms=took_ms, **node.told, **ended))) is not None:
-            await later
+        took = self.run.clock.monotonic() - node.started
+        if node.failed is not None:
+            text, outcome = node.failed, "failed"
+        else:
+            text, outcome = _ending(error) if error is not None else (None, "finished")
+        redactor = self.shown.redactor
+        return self._tell(
+            Node(
+                "end",
+                node.kind,
+                node.name,
+                self.run.run_id,
+                node.id,
+                node.parent_id,
+                self.run.thread_id,
+                node.started_at,
+                node.step,
+                node.provider,
+                node.call_class,
+                node.tool_call_id,
+                self.run.resumed_from if node.kind == "run" else None,
+                "ok" if text is None else "error",
+                node.outcome or outcome,  # type: ignore[arg-type]  # of the four
+                node.finish_reason,
+                text and redactor.cut(text),
+                took * 1000,
+                node.usage,
+                node.attempts,
+                node.failures and tuple([redactor.cut(_named(one)) for one in node.failures]),  # type: ignore[arg-type]
+                node.superseded,
+                node.made_by,
+                {"in": node.shown, "out": node.out} if self.wanted else None,
+                redactor.value(node.meta) if node.meta else node.meta,
+                node.changes,
+            )
+        )
 
     # The kinds.
 
     async def end_run(self, result: RunResult | None, kind: str | None, error: BaseException | None) -> None:
         """Close the run's node; *kind* is `abort`, `error` or None for an end in good order."""
         run = self.run
-        run.run_node.usage = run.usage
-        outcome = {"abort": "aborted", "error": "failed"}.get(kind or "", result.status if result else "finished")
-        reason = {"abort": "cancelled", "error": "error"}.get(kind or "", result.finish_reason if result else None)
-        out = self._made(None, self.shown.result, result) if result is not None and self.wanted else None
-        ended = {"outcome": outcome, "finish_reason": reason, "changes": self.at_init}
-        await self.pop(run.run_node, error, ended, out)
+        node = run.run_node
+        node.usage, node.changes = run.usage, self.at_init
+        if kind is not None:
+            node.outcome, node.finish_reason = ("aborted", "cancelled") if kind == "abort" else ("failed", "error")
+        elif result is not None:
+            node.outcome, node.finish_reason = result.status, result.finish_reason
+            if self.wanted:
+                node.out = self._made(None, self.shown.result, result)
+        await self.pop(node, error)
 
     async def open_model(self, request: ModelRequest, parent: OpenNode | None = None, *, own: bool = False) -> OpenNode:
         """Open the node of a model call; a middleware's *own* call is not one that later nodes stand under."""
@@ -185,9 +242,7 @@ class Record:
         return node
 
     def _sent(self, node: OpenNode, request: ModelRequest) -> None:
-        told = node.told
-        told["name"], told["provider"] = self.shown.name(request.model), request.provider
-        told["call_class"] = request.call_class
+        node.name, node.provider, node.call_class = self.shown.name(request.model), request.provider, request.call_class
         if self.wanted:
             node.shown = self._made(None, self.shown.request, request)
 
@@ -202,34 +257,32 @@ class Record:
         if sent is not None and sent is not given:
             self._sent(node, sent)
         node.usage = call.usage
-        out = None
-        changes = (*self.at_init, *self.at_step, *self._changes(call, self.hooked))
-        ended: dict[str, Any] = (
-            {"attempts": call.attempts, "changes": changes} if changes else {"attempts": call.attempts}
-        )
+        node.attempts = call.attempts
+        node.changes = (*self.at_init, *self.at_step, *self._changes(call, self.hooked))
         if response is not None:
-            ended["finish_reason"] = response.finish_reason
-            if response.made_by is not None:
-                ended["made_by"] = response.made_by
+            node.finish_reason, node.made_by = response.finish_reason, response.made_by
             if self.wanted:
-                out = self._made(None, self.shown.response, response)
-        if call.narrator is not None and call.narrator.superseded:
-            ended["superseded"] = call.narrator.superseded
-        await self.pop(node, error, ended, out)
+                node.out = self._made(None, self.shown.response, response)
+        if call.narrator is not None:
+            node.superseded = call.narrator.superseded
+        await self.pop(node, error)
 
     async def close_own(
         self, node: OpenNode, response: ModelResponse | None, usage: Usage | None, error: BaseException | None = None
     ) -> None:
         """Close the node of a model call of a middleware's own."""
-        node.usage = usage
-        out = self._made(None, self.shown.response, response) if response is not None and self.wanted else None
-        reason = response.finish_reason if response is not None else None
-        await self.close(node, error, {"attempts": 1, "finish_reason": reason}, out)
+        node.usage, node.attempts = usage, 1
+        if response is not None:
+            node.finish_reason = response.finish_reason
+            if self.wanted:
+                node.out = self._made(None, self.shown.response, response)
+        if (later := self.close(node, error)) is not None:
+            await later
 
     async def open_tool(self, one: ToolPass) -> OpenNode:
         """Open the node of a tool call."""
         node = self.open("tool", one.original.name)
-        node.told["tool_call_id"] = one.original.id
+        node.tool_call_id = one.original.id
         if self.wanted:
             node.shown = self._made(None, self.shown.call, one.original)
         if (later := self.opened(node)) is not None:
@@ -245,19 +298,15 @@ class Record:
         nothing: dict[str, Any] = {}
         if self.run.answers or one.asked:
             node.meta.update(self._made(nothing, about_call, self.run, one))
-        out = None
-        ended: dict[str, Any] = {}
         if result is None:
-            if error is None:
-                ended["outcome"] = "interrupted"
+            node.outcome = "interrupted" if error is None else None
         else:
-            if result.is_error:
-                ended["error"] = result.text
+            node.failed = result.text if result.is_error else None
             if self.wanted:
-                out = self._made(None, self.shown.answer, result)
-        if changes := self._changes(one, ()):
-            ended["changes"] = changes
-        await self.close(node, error, ended, out)
+                node.out = self._made(None, self.shown.answer, result)
+        node.changes = self._changes(one, ())
+        if (later := self.close(node, error)) is not None:
+            await later
 
     # What happens meanwhile.
 
@@ -270,7 +319,7 @@ class Record:
     def failed_attempt(self, error: BaseException) -> None:
         """Note that a call of the provider failed, which may be tried again."""
         if self.stack[-1].kind == "model" and not isinstance(error, Signal | CancelledError):
-            self.stack[-1].failures.append(error)
+            self.stack[-1].failures = (*self.stack[-1].failures, error)
 
     def rewrote(self, call: Call, index: int, old: Any, new: Any) -> None:
         """Note that the before-hook of a layer of *call* put *new* in the place of *old*."""

@@ -178,7 +178,7 @@ async def settle_results(run: Run, calls: tuple[ToolCall, ...], passes: list[Too
     run.phase = "after_tools"
     if run.pipe.active:
         await tell_results(run, tuple([m for m in messages if m.tool_call_id not in settled]) if settled else messages)
-    if run.record is not None or plan.on_tool_phase_complete:
+    if plan.on_tool_phase_complete:
         pending = tuple([one.original for one in passes if one.result is None])
         info = ToolPhaseInfo(calls, results, pending)
         for hook in plan.on_tool_phase_complete:

@@ -6,7 +6,6 @@ them as ranges, `[[first, count], …]`, of the tables `messages` and `tools`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,10 +18,11 @@ Ranges = list[list[int]]
 
 
 class Table:
-    """Things that several requests share, each once; told apart by identity, since the record makes each once."""
+    """What several requests share, once, as JSON; told apart by identity, as the record makes each once."""
 
     def __init__(self) -> None:
-        self.items: list[Any] = []
+        self.items: list[bytes] = []
+        self._alive: list[Any] = []
         self._numbers: dict[int, int] = {}
         self._last: list[Any] = []
         self._ranges: Ranges = []
@@ -50,47 +50,67 @@ class Table:
         number = self._numbers.get(id(item))
         if number is None:
             number = self._numbers[id(item)] = len(self.items)
-            self.items.append(item)  # keeps it alive, and so its id its own
+            self.items.append(encode(item))
+            self._alive.append(item)  # so that its id stays its own
         return number
 
 
 class Collected:
-    """One outermost run and all below it, while it goes on: the last event of each node, in the order of their starts.
+    """One outermost run and all below it, while it goes on: each node as JSON as soon as it has ended.
 
-    *root* is the id of its first node.
+    *root* is the id of its first node. JSON is a tenth of the size of what it is made of, and is made in no time.
     """
 
-    __slots__ = ("content", "messages", "nodes", "root", "tools")
+    __slots__ = ("content", "counts", "messages", "nodes", "root", "summary", "tools")
 
     def __init__(self, content: bool, root: str) -> None:
         self.content = content
         self.root = root
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, bytes] = {}
         self.messages = Table()
         self.tools = Table()
+        self.counts = {"steps": 0, "model_calls": 0, "tool_calls": 0}
+        self.summary: dict[str, Any] = {}
+
+    def start(self, node: Node) -> None:
+        """Take the start of a node: nodes stand in the order of their starts."""
+        self.nodes[node.id] = b""
+        if node.id == self.root:
+            self.summary["id"] = node.run_id
 
     def end(self, node: Node) -> None:
         """Take the end of a node."""
+        kind, counts = node.kind, self.counts
+        if kind == "step":
+            counts["steps"] += node.run_id == self.summary["id"]
+        elif kind == "model":
+            counts["model_calls"] += node.attempts or 0
+        elif kind == "tool":
+            counts["tool_calls"] += 1
         if not self.content:
             node = bare(node)
-        elif node.kind == "model" and node.content is not None and node.content["in"] is not None:
+        elif kind == "model" and node.content is not None and node.content["in"] is not None:
             given = {**node.content["in"]}
             given["messages"] = self.messages.ranges(given["messages"])
             if "tools" in given:
                 given["tools"] = self.tools.ranges(given["tools"])
             node = node.replace(content={"in": given, "out": node.content["out"]})
-        self.nodes[node.id] = node
+        self.nodes[node.id] = encode(node)
+        if node.id == self.root:
+            self._sum_up(node)
 
-    def document(self) -> dict[str, Any]:
-        """Return everything as what `encode` takes."""
-        nodes = list(self.nodes.values())
-        return {
-            "format": FORMAT,
-            "run": _summary(nodes),
-            "nodes": nodes,
-            "messages": self.messages.items,
-            "tools": self.tools.items,
-        }
+    def _sum_up(self, root: Node) -> None:
+        """Note what a list of runs shows of this one."""
+        told = {name: value for name in IN_SUMMARY if (value := getattr(root, name)) is not None}
+        started = datetime.fromtimestamp(root.started_at, UTC).isoformat(timespec="milliseconds")
+        self.summary |= told | {"started": started} | self.counts | {"nodes": len(self.nodes)}
+
+    def document(self) -> bytes:
+        """Return everything as JSON."""
+        head = encode({"format": FORMAT, "run": self.summary})
+        parts = [(b"nodes", self.nodes.values()), (b"messages", self.messages.items), (b"tools", self.tools.items)]
+        lists = [b',"%b":[%b]' % (name, b",".join(items)) for name, items in parts]
+        return b"".join([head[:-1], *lists, b"}"])
 
 
 def bare(node: Node) -> Node:
@@ -116,19 +136,8 @@ IN_SUMMARY = (
 )  # fmt: skip
 
 
-def _summary(nodes: list[Node]) -> dict[str, Any]:
-    """Return what a list of runs shows of this one."""
-    root = nodes[0]
-    summary: dict[str, Any] = {"id": root.run_id}
-    summary |= {name: value for name in IN_SUMMARY if (value := getattr(root, name)) is not None}
-    summary["started"] = datetime.fromtimestamp(root.started_at, UTC).isoformat(timespec="milliseconds")
-    summary["steps"] = len([1 for node in nodes if node.kind == "step" and node.run_id == root.run_id])
-    summary["model_calls"] = sum([node.attempts or 0 for node in nodes if node.kind == "model"])
-    summary["tool_calls"] = len([1 for node in nodes if node.kind == "tool"])
-    summary["nodes"] = len(nodes)
-    return summary
+def _plain(value: Any) -> Any:
+    return str(value)
 
 
-def encode(document: Mapping[str, Any]) -> bytes:
-    """Return *document* as JSON."""
-    return msgspec.json.encode(document)
+encode = msgspec.json.Encoder(enc_hook=_plain).encode

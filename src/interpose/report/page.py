@@ -16,9 +16,9 @@ START = b'<script type="application/json" id="data">'
 END = b"</script>"
 
 
-def run_page(document: Mapping[str, Any], data: bytes) -> bytes:
+def run_page(summary: Mapping[str, Any], data: bytes) -> bytes:
     """Return the page of one run; *data* is its document as JSON."""
-    return _page("run", f"{document['run']['name']} · {document['run']['id']}", data)
+    return _page("run", f"{summary['name']} · {summary['id']}", data)
 
 
 def index_page(runs: Sequence[Mapping[str, Any]]) -> bytes:

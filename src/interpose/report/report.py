@@ -16,7 +16,7 @@ from interpose.context import RunContext
 from interpose.errors import ConfigurationError
 from interpose.info import Node
 from interpose.middleware import Middleware
-from interpose.report.collected import Collected, encode
+from interpose.report.collected import Collected
 from interpose.report.files import folder_name, write_whole
 from interpose.report.index import MAX_RUNS, add_to_index
 from interpose.report.page import run_page
@@ -81,7 +81,7 @@ class Report(Middleware[Any]):
             if run is None:
                 run = Collected(self.content, node.id)
             runs[node.id] = run
-            run.nodes[node.id] = node
+            run.start(node)
             return None
         run = runs[node.id]
         run.end(node)
@@ -105,13 +105,12 @@ class Report(Middleware[Any]):
     def _write(self, run: Collected) -> None:
         """Write the files of one run, and the index if no other run waits to be written; never raises."""
         try:
-            document = run.document()
-            data = encode(document)
-            folder = self.directory / folder_name(document["run"]["id"])
+            data = run.document()
+            folder = self.directory / folder_name(run.summary["id"])
             folder.mkdir(parents=True, exist_ok=True)
             write_whole(folder / "report.json", data)
-            write_whole(folder / "index.html", run_page(document, data))
-            self._unlisted.append(document["run"])
+            write_whole(folder / "index.html", run_page(run.summary, data))
+            self._unlisted.append(run.summary)
         except Exception as error:
             self._tell(error)
         with self._lock:
