@@ -66,6 +66,8 @@ PROVIDERS = {
 }
 """Provider -> module and class; the class takes what stands after the colon."""
 
+_MODULES = {kind: module for module, kind in PROVIDERS.values()}
+
 _FAMILIES = {"gpt": "openai", "o1": "openai", "o3": "openai", "o4": "openai", "claude": "anthropic", "gemini": "google"}
 
 
@@ -115,7 +117,6 @@ def _refusal(message: str) -> "_ConfigurationError":
 
 
 def __getattr__(name: str) -> Any:
-    for module, kind in PROVIDERS.values():
-        if name == kind:
-            return getattr(importlib.import_module(module), kind)
+    if name in _MODULES:
+        return getattr(importlib.import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
