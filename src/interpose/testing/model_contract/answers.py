@@ -166,7 +166,8 @@ async def an_agent_goes_through_a_tool_and_back(stage: Stage) -> None:
         "4",
     ]
     assert stage.heard[1].turns[-1][-1] == "4"
-    assert result.usage == streamed.usage == Usage(6, 4)
+    assert result.usage == streamed.usage
+    assert result.usage.replace(cost_usd=None) == Usage(6, 4)  # the price may be known
 
 
 # Reasoning.
