@@ -144,9 +144,6 @@ def _field_problems(body: dict[str, Any]) -> Iterator[str]:
     for tool in body.get("tools", ()):
         if "input_schema" in tool and tool["input_schema"].get("type") != "object":
             yield f"input_schema of {tool['name']!r} is no object"
-    uses = [block for turn in body["messages"] for block in _of(turn) if block["type"] == "tool_use"]
-    if uses and not names:
-        yield "messages with tool_use, but no tools"
     yield from _schema_problems((body.get("output_config") or {}).get("format", {}).get("schema", {}))
     if not 1 <= body["max_tokens"] <= 128_000:
         yield f"max_tokens {body['max_tokens']}"

@@ -4,6 +4,7 @@ Source: the API reference of Messages and the types of the `anthropic` package 2
 """
 
 import base64
+import re
 from collections.abc import Mapping
 from typing import Any, assert_never
 
@@ -30,6 +31,8 @@ BEGINNING = "(The conversation goes on here.)"
 """Stands where the API wants a user's turn and the history has none."""
 EMPTY = "(empty message)"
 """Stands for a user's message without content, which the API refuses."""
+
+_SIGNATURE = re.compile(r"[A-Za-z0-9+/=_-]+")
 
 
 def wire_messages(request: ModelRequest, names: Mapping[str, str]) -> tuple[list[str], list[dict[str, Any]]]:
@@ -94,7 +97,8 @@ def _user(message: UserMessage, request: ModelRequest) -> list[Block]:
 
 def _assistant(message: AssistantMessage, names: Mapping[str, str]) -> list[Block]:
     blocks: list[Block] = []
-    # A signature does not say whose it is: where another vendor's parts stand beside it, it is that vendor's.
+    # A signature does not say whose it is. Where another vendor's parts stand beside it, it is that vendor's, and so is
+    # one of other letters than this vendor's.
     is_foreign = any(isinstance(part, ProviderPart) and not _is_own(part) for part in message.parts)
     for part in message.content():
         match part:
@@ -102,7 +106,7 @@ def _assistant(message: AssistantMessage, names: Mapping[str, str]) -> list[Bloc
                 blocks += _text(part.text)
             case ReasoningPart():
                 # The API takes back what it signed, and nothing else.
-                if part.signature is not None and not is_foreign:
+                if part.signature is not None and not is_foreign and _SIGNATURE.fullmatch(part.signature):
                     blocks.append({"type": "thinking", "thinking": part.text, "signature": part.signature})
             case ToolCall():
                 blocks.append(_call(part, names))

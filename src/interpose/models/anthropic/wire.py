@@ -49,7 +49,6 @@ def to_wire(
     told = _add_output(body, request, native_output)
     texts = [text for text in (request.instructions, *system, told) if text.strip()]
     body["system"] = "\n\n".join(texts)
-    _add_past_tools(body)
     _mark(body, {key: options.pop(key) for key in CACHE_OPTIONS & options.keys()})
     body = {key: value for key, value in body.items() if value not in (None, "", [])}
     if "output_config" in body and isinstance(options.get("output_config"), Mapping):
@@ -110,23 +109,6 @@ def _tool_choice(request: ModelRequest, names: Mapping[str, str]) -> dict[str, A
     if parallel is None or choice == "none":
         return wire
     return {**(wire or {"type": "auto"}), "disable_parallel_tool_use": not parallel}
-
-
-def _add_past_tools(body: dict[str, Any]) -> None:
-    """Describe tools of the past that are no longer offered: a history with calls is refused where no tools are."""
-    if body["tools"]:
-        return
-    called = {
-        block["name"]: None
-        for turn in body["messages"]
-        if not isinstance(turn["content"], str)
-        for block in turn["content"]
-        if block["type"] == "tool_use"
-    }
-    if called:
-        said = "Not on offer any more."
-        body["tools"] = [{"name": name, "description": said, "input_schema": {"type": "object"}} for name in called]
-        body["tool_choice"] = {"type": "none"}
 
 
 def _mark(body: dict[str, Any], marks: Mapping[str, Any]) -> None:
