@@ -66,7 +66,8 @@ def record(nodes: int, chars: int) -> Iterator[Node]:
     run = event("run", 0, None, "start", content={"in": {"messages": list(history)}})
     yield run
     while made < nodes:
-        step = event("step", made, run.id, "start")
+        first = made
+        step = event("step", first, run.id, "start")
         yield step
         request = {"model": "gpt-5.5", "instructions": "Be brief.", "messages": tuple(history[-200:]), "tools": ()}
         yield event("model", made, step.id, "start", content={"in": request})
@@ -80,7 +81,7 @@ def record(nodes: int, chars: int) -> Iterator[Node]:
             yield event("tool", made, step.id, "end", content={"in": given, "out": out}, **end)
             history.append({"role": "tool", "text": out["data"], "id": f"msg_{made}"})
             made += 1
-        yield event("step", made, run.id, "end", usage=usage, **end)
+        yield event("step", first, run.id, "end", usage=usage, **end)
     yield event("run", 0, None, "end", content={"in": {}, "out": {"text": "done"}}, usage=usage, **end)
 
 

@@ -68,11 +68,18 @@ class History:
     `add` may be called from several threads at once. *on_change* is called after each change, in that thread.
     """
 
-    def __init__(self, max_runs: int, on_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        max_runs: int,
+        on_change: Callable[[], None] = lambda: None,
+        *,
+        max_stored_bytes: int = MAX_STORED_BYTES,
+    ) -> None:
         self.boot = os.urandom(4).hex()
         self.total = 0
         self._max_runs = max_runs
         self._on_change = on_change
+        self._max_stored_bytes = max_stored_bytes
         self._runs: dict[str, RunLog] = {}
         self._homes: dict[str, RunLog] = {}
         self._gone: dict[str, None] = {}
@@ -204,10 +211,10 @@ class History:
         self._changed("gone", log)
 
     def _give_up_bodies(self) -> None:
-        while self._stored_bytes > MAX_STORED_BYTES:
+        while self._stored_bytes > self._max_stored_bytes:
             ended = (log for log in self._runs.values() if log.status != "running" and log.stored_bytes)
             log = next(ended, None) or next(one for one in self._runs.values() if one.stored_bytes)
-            self._stored_bytes -= log.give_up(self._stored_bytes - MAX_STORED_BYTES)
+            self._stored_bytes -= log.give_up(self._stored_bytes - self._max_stored_bytes)
 
 
 def snapshot_frame(cursor: int, runs: bytes, run: str | None, events: Sequence[bytes]) -> Frame:

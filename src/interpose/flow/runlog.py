@@ -109,8 +109,9 @@ class RunLog:
         if seq not in self._shared or body is None:
             return whole(head, body)
         told = msgspec.json.decode(unpack(body))
-        content = told["content"]
-        return merged(head, {**told, "content": {**content, "in": self._parts.join(content["in"])}})
+        if content := told.get("content"):  # else it was too large
+            told["content"] = {**content, "in": self._parts.join(content["in"])}
+        return merged(head, told)
 
     def summary(self) -> dict[str, Any]:
         """Return what a list of runs says."""
@@ -184,6 +185,7 @@ class RunLog:
         """Give up what a start said: its end says it too."""
         self.stored_bytes -= len(self._bodies[seq] or b"")
         self._bodies[seq] = b""
+        self._shared.discard(seq)
 
     def _note_own(self, head: dict[str, Any]) -> None:
         self.name = head["name"]

@@ -70,7 +70,9 @@ class Bell:
         self._event.clear()
 
 
-async def changes(runs: Runs, bell: Bell, last_id: str | None) -> AsyncIterator[bytes]:
+async def changes(
+    runs: Runs, bell: Bell, last_id: str | None, *, heartbeat_s: float = HEARTBEAT_S
+) -> AsyncIterator[bytes]:
     """Yield a snapshot, then what changes, until the bell is closed.
 
     *last_id* is that of the last frame which the page got before its connection broke. The snapshot holds the current
@@ -92,7 +94,7 @@ async def changes(runs: Runs, bell: Bell, last_id: str | None) -> AsyncIterator[
             yield _id_line(runs, cursor) + b"\n"  # no event, but from here on the page is whole
         while not bell.is_closed:
             if cursor == runs.total:
-                if not await bell.wait(HEARTBEAT_S):
+                if not await bell.wait(heartbeat_s):
                     yield HEARTBEAT
                 continue
             found = runs.since(cursor, MAX_FRAMES)
