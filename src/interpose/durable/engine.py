@@ -173,7 +173,8 @@ async def result(run_id: str, poll_s: float) -> Payload:
 async def journal_of(run_id: str, lost: Callable[[BaseException], Awaitable[None]]) -> Journal:
     """Return the journal of the workflow that this code runs in; it must have taken no step yet.
 
-    *lost* is awaited where a record is refused, since the run is cancelled or another process has it.
+    *lost* is awaited where a record is refused, since the run is cancelled or another process has it; if it returns,
+    the record is left out.
     """
     steps = await _outside(DBOS.list_workflow_steps_async(run_id))
     last = max((one["function_id"] for one in steps), default=0)
@@ -188,7 +189,6 @@ async def _write(lost: Callable[[BaseException], Awaitable[None]], name: str, va
         await DBOS.run_step_async({"name": name}, _given, value)
     except Lost as error:
         await lost(error)
-        raise
 
 
 async def _given(value: Any) -> Any:

@@ -26,6 +26,10 @@ class Journal:
         self.run_id = run_id
         self.cut: dict[str, str] = {}
         """Model calls that were cut before their end, by the place in the run: the name under which they record."""
+        self.left = False
+        """Whether this process leaves the run to another: then it must do nothing more for it."""
+        self.parts: dict[str, list[Any]] = {}
+        """Parts of checkpoints that are not written yet, by the id of their run."""
         self._write = write
         self._left: dict[str, deque[Any]] = {}
         self._count: dict[str, int] = {}

@@ -87,7 +87,7 @@ class Options:
     def config(self, executor: str) -> dict[str, Any]:
         """Return DBOS' configuration: executor and version pinned, since both decide who takes a cut run over."""
         return {
-            "log_level": "WARNING",
+            "log_level": "ERROR",
             **self.more,
             "name": self.app,
             "system_database_url": self.url,

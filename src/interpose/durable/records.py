@@ -118,9 +118,9 @@ def response_of(record: Record) -> ModelResponse:
     return msgspec.convert(record["response"], ModelResponse)
 
 
-def result_record(result: ToolResult) -> Record:
-    """Return a tool's result as JSON, which the model will read as it reads the result itself."""
-    return {"result": SavedResult.of(result).to_dict()}
+def result_record(result: ToolResult, *, ran: bool) -> Record:
+    """Return a tool's result as JSON, which the model will read as it reads the result itself; *ran* as counted."""
+    return {"result": SavedResult.of(result).to_dict(), "ran": ran}
 
 
 def result_of(record: Record, call_id: str) -> ToolResult:

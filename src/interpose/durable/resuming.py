@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from interpose._engine.answers import checked
+from interpose._engine.answers import Problem, by_id, refuse
+from interpose._engine.claiming import _resumption, key_of
 from interpose.agent import Agent
 from interpose.checkpoint import Checkpoint, seal
 from interpose.errors import ResumeError
@@ -24,13 +25,21 @@ async def checked_answers(
         ResumeError: the answers do not fit, or the store has lost the run.
     """
     checkpoint = await _checkpoint(agent, run_id, record)
-    if not agent._openings.ready:
-        await agent._ready(first_run=False)
+    await agent._be_ready()
     now = agent.clock.now()
-    resolutions = checked(checkpoint.interrupts, answers, agent._plan, agent._plan.tools, now)
-    given = {one.interrupt.id: SavedAnswer.of(one.answer, now).to_dict() for one in resolutions}
-    timeless = tuple([one.replace(expires_at=None) for one in checkpoint.interrupts])
-    return checkpoint.replace(interrupts=timeless, expires_at=None).to_dict(), given
+    given = by_id(answers, checkpoint.interrupts)
+    known = {one.id for one in checkpoint.interrupts}
+    problems: list[Problem] = [(key, "no such question is open") for key in given if key not in known]
+    await _resumption(agent._plan, checkpoint, given, now, problems)
+    if problems:
+        raise refuse(problems)
+    return _timeless(checkpoint).to_dict(), {key: SavedAnswer.of(one, now).to_dict() for key, one in given.items()}
+
+
+def _timeless(checkpoint: Checkpoint) -> Checkpoint:
+    questions = tuple([one.replace(expires_at=None) for one in checkpoint.interrupts])
+    nested = {key: _timeless(one) for key, one in checkpoint.nested.items()}
+    return checkpoint.replace(interrupts=questions, nested=nested, expires_at=None)
 
 
 async def _checkpoint(agent: Agent[Any], run_id: str, record: Mapping[str, Any]) -> Checkpoint:
@@ -43,7 +52,7 @@ async def _checkpoint(agent: Agent[Any], run_id: str, record: Mapping[str, Any])
     return found
 
 
-def resumption(agent: Agent[Any], checkpoint: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+async def resumption(agent: Agent[Any], checkpoint: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments with which *agent* goes on from what `checked_answers` returned."""
     answers: dict[str, Answer] = {key: msgspec.convert(one, SavedAnswer).answer() for key, one in given.items()}
-    return {"parent_run_id": seal(Checkpoint.from_dict(checkpoint), agent.checkpoint_key), "resume": answers}
+    return {"parent_run_id": seal(Checkpoint.from_dict(checkpoint), await key_of(agent)), "resume": answers}

@@ -22,8 +22,6 @@ UNKNOWN = (
     "not executed again: the process was killed while this call ran, so it may have taken effect, or in part, or not "
     "at all. Find out what holds before you call it again."
 )
-NESTED = "interpose._engine.nested"
-"""The module of the function that runs an agent as a tool."""
 OnUnknown = Callable[[Any, ToolCall], Any]
 
 
@@ -174,20 +172,22 @@ class DBOSSteps(Middleware[Any]):
         name = f"{place()}tool:{ctx.step}:{_index(ctx, call)}"
         found, began = _taken(journal, name)
         if found is not None:
+            if found.get("ran"):
+                ctx._run.meter.count_tool_call()  # it was allowed then, so what this says is no matter
             if "error" in found:
                 raise self.errors.restore(found)
             return result_of(found, call.id)
         if not call.idempotency_key:
             call = call.replace(idempotency_key=f"{journal.run_id}:{name}")
         tool = _tool(ctx, call.name)
-        result: ToolResult
         if began:
+            ctx._run.meter.count_tool_call()
             result = await self._unknown(ctx, call)
         else:
-            if tool is not None and tool.effect == "write" and not _is_agent(tool) and call.error is None:
+            if tool is not None and tool.effect == "write" and tool.agent is None and call.error is None:
                 await journal.add(name, {"began": True})
             result = await self._run(ctx, call, call_next, journal, name)
-        await journal.add(name, result_record(result))
+        await journal.add(name, result_record(result, ran=began or call_next.call.began))
         return result
 
     async def _run(self, ctx: Any, call: ToolCall, call_next: Any, journal: Journal, name: str) -> ToolResult:
@@ -195,7 +195,7 @@ class DBOSSteps(Middleware[Any]):
             with within(name):
                 return await call_next(call)  # type: ignore[no-any-return]  # the seam gives a ToolResult
         except Exception as error:
-            await journal.add(name, self.errors.record(error))
+            await journal.add(name, self.errors.record(error) | {"ran": call_next.call.began})
             raise
         except Signal as signal:
             if signal.note.rank is Rank.PAUSE and ctx.parent_run_id is None:  # nothing ran: an approval stands inside
@@ -238,10 +238,6 @@ def _index(ctx: Any, call: ToolCall) -> str:
             if one.id == call.id:
                 return str(index)
     return call.id
-
-
-def _is_agent(tool: Tool) -> bool:
-    return getattr(tool.function, "__module__", None) == NESTED
 
 
 def _tool(ctx: Any, name: str) -> Tool | None:

@@ -31,7 +31,7 @@ class StepStore:
         async def act() -> Any:
             return to_jsonable(list(await self.real.load(thread_id, after=after, limit=limit)))
 
-        return msgspec.convert(await _once(f"load:{thread_id}:{after}:{limit}", act), tuple[Message, ...])
+        return msgspec.convert(await _once(f"load:{thread_id}:{after}:{limit}", act, reads=True), tuple[Message, ...])
 
     async def commit(
         self,
@@ -61,7 +61,8 @@ class StepStore:
 
     async def load_state(self, thread_id: str, /) -> dict[str, Any]:
         """Return the state of a thread, as it was when this run first read it."""
-        state: dict[str, Any] = await _once(f"load_state:{thread_id}", lambda: self.real.load_state(thread_id))
+        act: Act = lambda: self.real.load_state(thread_id)  # noqa: E731  # as short as it is
+        state: dict[str, Any] = await _once(f"load_state:{thread_id}", act, reads=True)
         return state
 
     async def save_state(self, thread_id: str, state: Mapping[str, Any], /) -> None:
@@ -69,12 +70,19 @@ class StepStore:
         await _once(f"save_state:{thread_id}", lambda: self.real.save_state(thread_id, state))
 
     async def put(self, checkpoint: Checkpoint, /, *, replaces: str | None = None) -> None:
-        """Write the checkpoint of a run that pauses."""
-        if current() is not None and checkpoint.status == "running":
-            if replaces is not None:
-                await self.drop(replaces)
+        """Write the checkpoint of a run that pauses, whole; until then its parts are gathered."""
+        journal = current()
+        if journal is None:
+            await self.real.put(checkpoint, replaces=replaces)
             return
-        await _once(f"put:{checkpoint.run_id}", lambda: self.real.put(checkpoint, replaces=replaces))
+        if replaces is not None:
+            await self.drop(replaces)
+        parts = journal.parts.setdefault(checkpoint.run_id, [])
+        parts.append(checkpoint)
+        if checkpoint.status == "paused":
+            del journal.parts[checkpoint.run_id]
+            whole = Checkpoint.fold(parts).replace(part=0)
+            await _once(f"put:{checkpoint.run_id}", lambda: self.real.put(whole))
 
     async def get(self, run_id: str, /) -> Checkpoint | None:
         """Return a run's checkpoint, as it was when this run first read it."""
@@ -83,7 +91,7 @@ class StepStore:
             found = await self.real.get(run_id)
             return None if found is None else found.to_dict()
 
-        found = await _once(f"get:{run_id}", act)
+        found = await _once(f"get:{run_id}", act, reads=True)
         return None if found is None else Checkpoint.from_dict(found)
 
     async def claim(self, run_id: str, ttl_s: float, /) -> bool:
@@ -104,18 +112,23 @@ class StepStore:
         async def act() -> Any:
             return [one.to_dict() for one in await self.real.paused(thread_id)]
 
-        return [Checkpoint.from_dict(one) for one in await _once(f"paused:{thread_id}", act)]
+        return [Checkpoint.from_dict(one) for one in await _once(f"paused:{thread_id}", act, reads=True)]
 
     async def key(self) -> bytes:
         """Return the key of the store."""
         return await self.real.key()
 
 
-async def _once(name: str, act: Act) -> Any:
-    """Do *act* and record what it gave; where it is recorded, do nothing and return that."""
+async def _once(name: str, act: Act, *, reads: bool = False) -> Any:
+    """Do *act* and record what it gave; where it is recorded, do nothing and return that.
+
+    Of a run that is left to another process nothing is written: how it was cut is nobody's business.
+    """
     journal = current()
-    if journal is None:
+    if journal is None or (journal.left and reads):
         return await act()
+    if journal.left:
+        return None
     name = f"{place()}store:{name}"
     found = journal.take(name)
     if found is None:

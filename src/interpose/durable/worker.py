@@ -12,7 +12,7 @@ import msgspec
 from interpose.agent import Agent
 from interpose.durable import engine
 from interpose.durable.executors import Lock, Locks, take_id
-from interpose.durable.journal import keeping
+from interpose.durable.journal import Journal, keeping
 from interpose.durable.options import Options
 from interpose.durable.records import Errors, run_record
 from interpose.durable.resuming import resumption
@@ -28,6 +28,34 @@ CLOSING_S = 30.0
 WATCH_S = 1.0
 """How often a process looks for runs that were cancelled, and for executors that died."""
 Events = asyncio.Queue[AnyEvent | None]
+
+
+class _Life:
+    """A run that this process lives through."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self.task: asyncio.Task[RunResult] | None = None
+        self.journal: Journal | None = None
+        self.refused: BaseException | None = None
+        self.left = False
+        self.stopped = False
+
+    def stop(self, *, left: bool = False) -> None:
+        """Abort the run; where it is *left* to another process, nothing more is written of it."""
+        self.left = self.left or left
+        if self.journal is not None:
+            self.journal.left = self.left
+        if not self.stopped and self.task is not None:
+            self.stopped = True
+            self.task.cancel()
+
+    async def lost(self, error: BaseException) -> None:
+        """Stop, since what was to be recorded was refused; wait until that has reached the caller."""
+        if not self.stopped:
+            self.refused = error
+            self.stop(left=True)
+            await asyncio.Event().wait()
 
 
 class Worker:
@@ -49,7 +77,7 @@ class Worker:
         self._errors = errors
         self._on_unknown = on_unknown
         self._make_context = make_context
-        self._running: dict[asyncio.Task[Any], str] = {}
+        self._running: list[_Life] = []
         self._locks: Locks | None = None
         self._lock: Lock | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -87,12 +115,13 @@ class Worker:
         self._closing = True
         watcher, self._watcher = self._watcher, None
         watcher.cancel()
-        for task in self._running:
-            task.cancel()
+        for one in self._running:
+            one.stop(left=True)
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_S):
-                while self._running:
-                    await asyncio.wait(list(self._running))
+                while tasks := [one.task for one in self._running if one.task is not None]:
+                    await asyncio.wait(tasks)
+                    await asyncio.sleep(0)  # so that those who wait for them go on too
         await asyncio.wait([watcher])
         await self._shut_down()
         for agent in self.agents.values():
@@ -113,67 +142,58 @@ class Worker:
             Failed: it failed.
             CancelledError: it was cancelled, or stays open for another process.
         """
-        task = asyncio.create_task(self._run(run_id, payload))
-        self._running[task] = run_id
+        life = _Life(run_id)
+        life.task = asyncio.create_task(self._run(life, payload))
+        self._running.append(life)
         reader = self.readers.get(run_id)
         try:
             if self._closing:
-                task.cancel()
-            return run_record(await task)
+                life.stop(left=True)
+            return run_record(await life.task)
+        except asyncio.CancelledError:
+            if life.refused is not None:
+                raise life.refused from None
+            raise
         except Exception as error:
-            if self._closing and isinstance(error, RunAborted):
+            if life.left and isinstance(error, RunAborted):
                 raise asyncio.CancelledError from error
             partial = getattr(error, "partial", None)
             data = self._errors.record(error) | ({"partial": run_record(partial)} if partial is not None else {})
             raise engine.Failed(str(error), data) from error
         finally:
-            del self._running[task]
+            self._running.remove(life)
             if reader is not None:
                 reader.put_nowait(None)
 
-    async def _run(self, run_id: str, payload: dict[str, Any]) -> RunResult:
-        running = asyncio.current_task()
-        refused: list[BaseException] = []
-
-        async def lost(error: BaseException) -> None:
-            refused.append(error)
-            assert running is not None
-            running.cancel()
-            await asyncio.Event().wait()  # until the run, and so this call, is cancelled
-
-        journal = await engine.journal_of(run_id, lost)
+    async def _run(self, life: _Life, payload: dict[str, Any]) -> RunResult:
+        journal = life.journal = await engine.journal_of(life.run_id, life.lost)
         agent = self.agents.get(payload["agent"])
         if agent is None:
             raise ConfigurationError(f"executor {self.executor!r} has no agent {payload['agent']!r}; give all the same")
-        messages, options = self._arguments(agent, payload)
-        options |= {"run_id": run_id, "middleware": [DBOSSteps(self._errors, self._on_unknown)]}
-        try:
-            with keeping(journal):
-                reader = self.readers.get(run_id)
-                if reader is None:
-                    return await agent.run(messages, **options)
-                async with agent.stream(messages, **options) as stream:
-                    async for event in stream:
-                        reader.put_nowait(event)
-                    return await stream.result()
-        except asyncio.CancelledError:
-            if refused:
-                raise refused[0] from None
-            raise
+        messages, options = await self._arguments(agent, payload)
+        options |= {"run_id": life.run_id, "middleware": [DBOSSteps(self._errors, self._on_unknown)]}
+        with keeping(journal):
+            reader = self.readers.get(life.run_id)
+            if reader is None:
+                return await agent.run(messages, **options)
+            async with agent.stream(messages, **options) as stream:
+                async for event in stream:
+                    reader.put_nowait(event)
+                return await stream.result()
 
-    def _arguments(self, agent: Agent[Any], payload: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    async def _arguments(self, agent: Agent[Any], payload: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         context = payload["context"]
         options: dict[str, Any] = {"context": context if self._make_context is None else self._make_context(context)}
         if payload.get("checkpoint") is not None:
-            return None, options | resumption(agent, payload["checkpoint"], payload["answers"])
+            return None, options | await resumption(agent, payload["checkpoint"], payload["answers"])
         options["thread_id"] = payload["thread_id"]
         return msgspec.convert(payload["messages"], list[Message]) or None, options
 
     def cancel(self, run_ids: set[str]) -> None:
         """Cancel those of *run_ids* that run here."""
-        for task, run_id in self._running.items():
-            if run_id in run_ids:
-                task.cancel()
+        for one in self._running:
+            if one.run_id in run_ids:
+                one.stop()
 
     # The fleet.
 
@@ -182,7 +202,7 @@ class Worker:
             await asyncio.sleep(WATCH_S)
             try:
                 if self._running:
-                    self.cancel(await engine.cancelled(self._running.values()))
+                    self.cancel(await engine.cancelled({one.run_id for one in self._running}))
                 if self._options.worker:
                     await self._take_over()
             except Exception as error:  # the database may be away for a while
