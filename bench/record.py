@@ -108,7 +108,8 @@ def main() -> None:
     for name, (thread, process) in found.items():
         print(f"{name:<24}{thread:>13.1f}{thread - base[0]:>9.1f}{process:>10.1f}{process - base[1]:>9.1f}")
     added = found["Report()"][1] - base[1]
-    print(f"\nA report adds {added:.1f} µs a step (limit {LIMIT_US:.0f}): {'kept' if added < LIMIT_US else 'not kept'}.")
+    verdict = "kept" if added < LIMIT_US else "not kept"
+    print(f"\nA report adds {added:.1f} µs a step (limit {LIMIT_US:.0f}): {verdict}.")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from interpose.errors import CapabilityError
 from interpose.ids import create_id
 
 if TYPE_CHECKING:
-    from interpose._engine.record import OpenNode
+    from interpose._engine.open_node import OpenNode
     from interpose._engine.run import Run
     from interpose.capabilities import Capability
     from interpose.interrupts import Answer

@@ -1,7 +1,7 @@
 """What hooks are told: one small frozen value a seam."""
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Self
 
 import msgspec
 from msgspec import field
@@ -96,6 +96,32 @@ class Change(Value, frozen=True, omit_defaults=True):
     new: Any = None
 
 
+class Later:
+    """What a field of a node will be when somebody first reads it: most readers look at a part of all that there is."""
+
+    __slots__ = ("_args", "_made", "_make")
+
+    def __init__(self, make: Callable[..., Any], *args: Any) -> None:
+        self._make: Callable[..., Any] | None = make
+        self._args = args
+        self._made: Any = None
+
+    def __call__(self) -> Any:
+        """Return it, made once."""
+        make, args = self._make, self._args
+        if make is not None:
+            self._made = make(*args)
+            self._make, self._args = None, ()
+        return self._made
+
+    def __reduce__(self) -> Any:
+        return _itself, (self(),)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
 class Node(Value, frozen=True, omit_defaults=True):  # not kw_only: the engine makes six a step, four times as fast so
     """For `on_node`: the start or the end of one entry of the run's record; make one with keywords.
 
@@ -137,6 +163,43 @@ class Node(Value, frozen=True, omit_defaults=True):  # not kw_only: the engine m
     content: Any = None
     meta: Mapping[str, Any] = field(default_factory=dict)
     changes: tuple[Change, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the node as JSON-able dicts and lists."""
+        self.whole()
+        return super().to_dict()
+
+    def to_json(self) -> str:
+        """Return the node as compact JSON."""
+        self.whole()
+        return super().to_json()
+
+    def whole(self) -> Self:
+        """Return the node itself, with all of its fields made, as an encoder needs it that does not read them."""
+        for name in MADE_WHEN_READ:
+            getattr(self, name)
+        return self
+
+
+MADE_WHEN_READ = ("content", "changes")
+
+
+def _made_when_read(name: str) -> None:
+    """Let reading *name* make what is still to be made. It stays an ordinary field for everything else."""
+    slot = Node.__dict__[name]
+
+    def read(node: Node) -> Any:
+        value = slot.__get__(node)
+        if value.__class__ is Later:
+            value = value()
+            slot.__set__(node, value)
+        return value
+
+    setattr(Node, name, property(read))
+
+
+for _name in MADE_WHEN_READ:
+    _made_when_read(_name)
 
 
 class FileEvent(Value, frozen=True, kw_only=True):

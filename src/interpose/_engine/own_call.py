@@ -14,7 +14,7 @@ from interpose.inputs import as_messages
 from interpose.request import ModelRequest, ModelResponse, ModelSettings, Usage
 
 if TYPE_CHECKING:
-    from interpose._engine.record import OpenNode
+    from interpose._engine.open_node import OpenNode
     from interpose._engine.run import Run
 
 

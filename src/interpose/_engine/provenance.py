@@ -5,7 +5,7 @@ Nothing is noted while a call passes its layers: what each was given is kept by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -69,7 +69,7 @@ def config_passed(base: RunConfig, changes: Sequence[tuple[str, RunConfig]]) -> 
         before = config
 
 
-def changes_of(passed: Iterator[Passed], redactor: Redactor) -> tuple[Change, ...]:
+def changes_of(passed: Iterable[Passed], redactor: Redactor) -> tuple[Change, ...]:
     """Return, field by field, what was changed on the way."""
     found = []
     for who, hook, old, new in passed:

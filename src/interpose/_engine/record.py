@@ -7,16 +7,15 @@ import logging
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from interpose._engine.answers_given import about_call, about_run
+from interpose._engine.open_node import Kind, OpenNode, ended, ending, named, started
 from interpose._engine.plan import Hook
-from interpose._engine.provenance import Passed, changes_of, config_passed, passed_on, untouched
+from interpose._engine.provenance import Passed, config_passed, passed_on, untouched
 from interpose._engine.shown import Shown
-from interpose._engine.signals import LimitHit, Rank, Signal
-from interpose.errors import RunAborted
-from interpose.ids import create_id
-from interpose.info import Change, Node, RunConfig
+from interpose._engine.signals import Signal
+from interpose.info import Later, Node, RunConfig
 from interpose.redaction import Redactor
 from interpose.request import ModelRequest, ModelResponse, Usage
 
@@ -25,60 +24,10 @@ if TYPE_CHECKING:
     from interpose._engine.model_call import ModelCall
     from interpose._engine.run import Run
     from interpose._engine.tool_phase import ToolPass
-    from interpose.clock import Clock
     from interpose.result import RunResult
 
-Kind = Literal["run", "step", "model", "tool"]
-Outcome = Literal["finished", "interrupted", "aborted", "failed"]
 T = TypeVar("T")
 logger = logging.getLogger("interpose")
-
-
-class OpenNode:
-    """A node while it is open, and what its end will tell; `meta` is what `ctx.meta` wrote on it."""
-
-    __slots__ = (
-        "attempts",
-        "call_class",
-        "changes",
-        "failed",
-        "failures",
-        "finish_reason",
-        "id",
-        "kind",
-        "made_by",
-        "meta",
-        "name",
-        "out",
-        "outcome",
-        "parent_id",
-        "provider",
-        "shown",
-        "started",
-        "started_at",
-        "step",
-        "superseded",
-        "tool_call_id",
-        "usage",
-    )
-
-    def __init__(self, kind: Kind, name: str, parent_id: str | None, step: int | None, clock: Clock) -> None:
-        self.kind: Kind = kind
-        self.name = name
-        self.id = create_id(kind)
-        self.parent_id = parent_id
-        self.step = step
-        self.started_at = clock.now()
-        self.started = clock.monotonic()
-        self.meta: dict[str, Any] = {}
-        self.changes: tuple[Change, ...] = ()
-        self.failures: tuple[BaseException, ...] = ()
-        self.superseded = 0
-        self.attempts: int | None = None
-        self.usage: Usage | None = None
-        self.outcome: Outcome | None = None
-        self.failed = self.shown = self.out = None  # type: Any
-        self.provider = self.call_class = self.tool_call_id = self.finish_reason = self.made_by = None  # type: str | None
 
 
 class Record:
@@ -106,8 +55,8 @@ class Record:
         self.shown = Shown(redactor_of(run))
         self.wanted = any(hook.middleware.reads_content for hook, _ in listeners)
         self.silenced: set[int] = set()
-        self.at_init: tuple[Change, ...] = ()
-        self.at_step: tuple[Change, ...] = ()
+        self.at_init: tuple[Passed, ...] = ()
+        self.at_step: tuple[Passed, ...] = ()
         self.hooked: list[Passed] = []
         self.rewrites: dict[int, dict[int, tuple[Any, Any]]] = {}
 
@@ -141,7 +90,7 @@ class Record:
                 node.call_class,
                 node.tool_call_id,
                 self.run.resumed_from if node.kind == "run" else None,
-                content={"in": node.shown} if self.wanted else None,
+                content=Later(started, node.shown) if self.wanted else None,
             )
         )
 
@@ -151,7 +100,7 @@ class Record:
         if kind == "run":
             node.meta = self._made({}, about_run, self.run, node.started_at)
             if self.wanted:
-                node.shown = self._made(None, self.shown.given, self.run.given)
+                node.shown = self.shown.given(self.run.given)
         else:
             self.at_step = ()
         self.stack.append(node)
@@ -182,7 +131,7 @@ class Record:
         if node.failed is not None:
             text, outcome = node.failed, "failed"
         else:
-            text, outcome = _ending(error) if error is not None else (None, "finished")
+            text, outcome = ending(error) if error is not None else (None, "finished")
         redactor = self.shown.redactor
         return self._tell(
             Node(
@@ -206,12 +155,12 @@ class Record:
                 took * 1000,
                 node.usage,
                 node.attempts,
-                node.failures and tuple([redactor.cut(_named(one)) for one in node.failures]),  # type: ignore[arg-type]
+                node.failures and tuple([redactor.cut(named(one)) for one in node.failures]),  # type: ignore[arg-type]
                 node.superseded,
                 node.made_by,
-                {"in": node.shown, "out": node.out} if self.wanted else None,
+                Later(ended, node.shown, node.out) if self.wanted else None,
                 redactor.value(node.meta) if node.meta else node.meta,
-                node.changes,
+                self.shown.changes(node.passed) if node.passed else (),  # type: ignore[arg-type]  # made when read
             )
         )
 
@@ -221,13 +170,13 @@ class Record:
         """Close the run's node; *kind* is `abort`, `error` or None for an end in good order."""
         run = self.run
         node = run.run_node
-        node.usage, node.changes = run.usage, self.at_init
+        node.usage, node.passed = run.usage, self.at_init
         if kind is not None:
             node.outcome, node.finish_reason = ("aborted", "cancelled") if kind == "abort" else ("failed", "error")
         elif result is not None:
             node.outcome, node.finish_reason = result.status, result.finish_reason
             if self.wanted:
-                node.out = self._made(None, self.shown.result, result)
+                node.out = self.shown.result(result)
         await self.pop(node, error)
 
     async def open_model(self, request: ModelRequest, parent: OpenNode | None = None, *, own: bool = False) -> OpenNode:
@@ -244,7 +193,7 @@ class Record:
     def _sent(self, node: OpenNode, request: ModelRequest) -> None:
         node.name, node.provider, node.call_class = self.shown.name(request.model), request.provider, request.call_class
         if self.wanted:
-            node.shown = self._made(None, self.shown.request, request)
+            node.shown = self.shown.request(request)
 
     async def close_model(
         self, node: OpenNode, call: ModelCall, given: ModelRequest, response: ModelResponse | None,
@@ -258,11 +207,11 @@ class Record:
             self._sent(node, sent)
         node.usage = call.usage
         node.attempts = call.attempts
-        node.changes = (*self.at_init, *self.at_step, *self._changes(call, self.hooked))
+        node.passed = (*self.at_init, *self.at_step, *self._passed(call, self.hooked))
         if response is not None:
             node.finish_reason, node.made_by = response.finish_reason, response.made_by
             if self.wanted:
-                node.out = self._made(None, self.shown.response, response)
+                node.out = self.shown.response(response)
         if call.narrator is not None:
             node.superseded = call.narrator.superseded
         await self.pop(node, error)
@@ -275,7 +224,7 @@ class Record:
         if response is not None:
             node.finish_reason = response.finish_reason
             if self.wanted:
-                node.out = self._made(None, self.shown.response, response)
+                node.out = self.shown.response(response)
         if (later := self.close(node, error)) is not None:
             await later
 
@@ -284,7 +233,7 @@ class Record:
         node = self.open("tool", one.original.name)
         node.tool_call_id = one.original.id
         if self.wanted:
-            node.shown = self._made(None, self.shown.call, one.original)
+            node.shown = self.shown.call(one.original)
         if (later := self.opened(node)) is not None:
             await later
         return node
@@ -294,7 +243,7 @@ class Record:
         node: OpenNode = one.node
         result = one.result
         if self.wanted and one.ran is not one.original:
-            node.shown = self._made(None, self.shown.call, one.ran)
+            node.shown = self.shown.call(one.ran)
         nothing: dict[str, Any] = {}
         if self.run.answers or one.asked:
             node.meta.update(self._made(nothing, about_call, self.run, one))
@@ -303,8 +252,8 @@ class Record:
         else:
             node.failed = result.text if result.is_error else None
             if self.wanted:
-                node.out = self._made(None, self.shown.answer, result)
-        node.changes = self._changes(one, ())
+                node.out = self.shown.answer(result)
+        node.passed = self._passed(one, ())
         if (later := self.close(node, error)) is not None:
             await later
 
@@ -327,21 +276,18 @@ class Record:
 
     def configured(self, base: RunConfig, changes: list[tuple[str, RunConfig]]) -> None:
         """Note what `on_config` hooks changed, for the whole run or for this step."""
-        none: tuple[Change, ...] = ()
-        found = self._made(none, changes_of, config_passed(base, changes), self.shown.redactor)
+        found = tuple(config_passed(base, changes))
         if self.run.phase == "init":
             self.at_init = found
         else:
             self.at_step = found
 
-    def _changes(self, call: Call, hooks: Sequence[Passed]) -> tuple[Change, ...]:
-        """Return who changed what of the values that passed *call*."""
+    def _passed(self, call: Call, hooks: Sequence[Passed]) -> tuple[Passed, ...]:
+        """Return who passed on another value than it was given, of the layers of *call*."""
         rewrites = self.rewrites.pop(id(call), None) if self.rewrites else None
-        values = call.values
-        if rewrites is None and (len(values) == 1 or untouched(values)):
+        if rewrites is None and untouched(call.values):
             return ()
-        none: tuple[Change, ...] = ()
-        return self._made(none, changes_of, passed_on(call, rewrites or {}, hooks), self.shown.redactor)
+        return tuple(passed_on(call, rewrites or {}, hooks))
 
     def _made(self, otherwise: T, make: Callable[..., T], *args: Any) -> T:
         """Return what *make* gives; where values of users play tricks on it, *otherwise*: the run is not harmed."""
@@ -391,29 +337,3 @@ def redactor_of(run: Run) -> Redactor:
     """Return what takes secrets out of the record of *run*: as its agent says, and those of the runs around it."""
     own: Any = run.agent.redact
     return own if run.parent is None else own.also(redactor_of(run.parent).given)  # type: ignore[no-any-return]
-
-
-def _ending(error: BaseException | None) -> tuple[str | None, Outcome]:
-    """Return what *error* says, None where it is none, and how what it ended came out."""
-    if error is None:
-        return None, "finished"
-    if isinstance(error, Signal):
-        rank, value = error.note.rank, error.note.value
-        if rank is Rank.END:
-            return None, "finished"
-        if rank is Rank.PAUSE:
-            return None, "interrupted"
-        if isinstance(value, LimitHit):
-            return f"LimitExceeded: {value.message or f'{value.limit}={value.value} is reached'}", "failed"
-        if rank is Rank.ERROR:
-            return _named(value), "failed"
-        return f"aborted: {value}" if value else "aborted", "aborted"
-    return _named(error), "aborted" if isinstance(error, RunAborted | CancelledError) else "failed"
-
-
-def _named(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except Exception:
-        text = ""
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from interpose._engine.provenance import Passed, changes_of
+from interpose.info import Later
 from interpose.inputs import as_messages
 from interpose.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, ToolResult
 from interpose.redaction import Redactor
 from interpose.request import ModelRequest, ModelResponse, ModelSettings
 from interpose.result import RunResult
+from interpose.text import to_json
 
+logger = logging.getLogger("interpose")
 MAX_NAME = 200
 
 
 class Shown:
-    """Makes the contents of one run's nodes; what several requests share is made once, and is the same object."""
+    """Makes the contents of one run's nodes; what several requests share is made once, and is the same object.
+
+    Contents are made when they are read, in any thread; what may change until then is kept as it was.
+    """
 
     __slots__ = (
         "_calls",
         "_instructions",
+        "_lock",
         "_messages",
         "_names",
         "_offered",
@@ -34,6 +44,7 @@ class Shown:
 
     def __init__(self, redactor: Redactor) -> None:
         self.redactor = redactor
+        self._lock = threading.RLock()
         self._messages: tuple[Message, ...] = ()
         self._shown: list[dict[str, Any]] = []
         self._instructions = ("", "")
@@ -52,8 +63,54 @@ class Shown:
             self._names[name] = shown = shown if len(shown) <= MAX_NAME else shown[:MAX_NAME] + "…"
         return shown
 
-    def given(self, given: Any) -> Any:
+    # What is kept until it is read.
+
+    def given(self, given: Any) -> Later:
         """Return what a run was given, as messages."""
+        return self._later(self._given, tuple(given) if isinstance(given, list) else given)
+
+    def result(self, result: RunResult) -> Later:
+        """Return what a run came to."""
+        return self._later(self._result, result)
+
+    def request(self, request: ModelRequest) -> Later:
+        """Return what a model was sent."""
+        return self._later(self._request, request)
+
+    def response(self, response: ModelResponse) -> Later:
+        """Return what a model answered."""
+        return self._later(self._response, response)
+
+    def call(self, call: ToolCall) -> Later:
+        """Return a tool call, with the arguments as they are now."""
+        return self._later(self._own_call, call, _kept(call.args))
+
+    def answer(self, result: ToolResult) -> Later:
+        """Return what a tool call came to, as it is now."""
+        data = result.data
+        if data.__class__ in FIXED or result.parts:
+            return self._later(self._answer, result, None)
+        return self._later(self._answer, result, result.text)
+
+    def changes(self, passed: tuple[Passed, ...]) -> Later:
+        """Return who changed what on the way."""
+        return Later(self._made, changes_of, (passed, self.redactor), ())
+
+    def _later(self, make: Callable[..., Any], *args: Any) -> Later:
+        return Later(self._made, make, args)
+
+    def _made(self, make: Callable[..., Any], args: tuple[Any, ...], otherwise: Any = None) -> Any:
+        """Return what *make* gives, or *otherwise* where the values of users play tricks on it."""
+        with self._lock:
+            try:
+                return make(*args)
+            except Exception:
+                logger.exception("part of a record could not be made")
+                return otherwise
+
+    # How it is shown.
+
+    def _given(self, given: Any) -> Any:
         if given is None:
             return None
         try:
@@ -61,8 +118,7 @@ class Shown:
         except Exception:
             return self.redactor.value(given)
 
-    def result(self, result: RunResult) -> dict[str, Any]:
-        """Return what a run came to."""
+    def _result(self, result: RunResult) -> dict[str, Any]:
         shown: dict[str, Any] = {"text": self.redactor.cut(result.text), "finish_reason": result.finish_reason}
         if result.output is not None:
             shown["output"] = self.redactor.value(result.output)
@@ -70,8 +126,7 @@ class Shown:
             shown["interrupts"] = [self.redactor.value(one.to_dict()) for one in result.interrupts]
         return shown
 
-    def request(self, request: ModelRequest) -> dict[str, Any]:
-        """Return what a model was sent."""
+    def _request(self, request: ModelRequest) -> dict[str, Any]:
         shown: dict[str, Any] = {"provider": request.provider, "model": request.model}
         if request.instructions:
             if request.instructions != self._instructions[0]:
@@ -92,34 +147,40 @@ class Shown:
             shown["metadata"] = self.redactor.value(request.metadata)
         return shown
 
-    def response(self, response: ModelResponse) -> dict[str, Any]:
-        """Return what a model answered; its message stands in the next request too, and its calls are made."""
+    def _response(self, response: ModelResponse) -> dict[str, Any]:
         message = response.message
         self._calls = {}
         shown = self._message(message)
-        self._said = (message, shown)
+        self._said = (message, shown)  # it stands in the next request too
         return {**shown, "finish_reason": response.finish_reason}
 
-    def call(self, call: ToolCall) -> dict[str, Any]:
-        """Return a tool call."""
+    def _own_call(self, call: ToolCall, kept: str | None) -> dict[str, Any]:
+        args = call.args if kept is None else msgspec.json.decode(kept)
         known = self._calls.get(call.id)
-        if known is not None and (known[0] is call or known[0] == call):
+        if known is not None and known[0].args == args and known[0].name == call.name:
             return known[1]
-        shown: dict[str, Any] = {"id": call.id, "name": self.name(call.name), "args": self.redactor.value(call.args)}
+        return self._call(call, args)
+
+    def _call(self, call: ToolCall, args: Any) -> dict[str, Any]:
+        shown: dict[str, Any] = {"id": call.id, "name": self.name(call.name), "args": self.redactor.value(args)}
         if call.raw is not None:
             shown["raw"] = self.redactor.cut(call.raw)
         if call.error is not None:
             shown["error"] = self.redactor.cut(call.error)
         if call.edited_by is not None:
             shown["edited_by"] = self.redactor.cut(call.edited_by)
-        self._calls[call.id] = (call, shown)
         return shown
 
-    def answer(self, result: ToolResult) -> dict[str, Any]:
-        """Return what a tool call came to."""
+    def _answer(self, result: ToolResult, text: str | None) -> dict[str, Any]:
         if result.parts:
             return {"data": [self._part(one) for one in result.parts], "is_error": result.is_error}
-        return {"data": self.redactor.value(result.data), "is_error": result.is_error}
+        data = result.data
+        if text is not None:
+            try:
+                data = msgspec.json.decode(text)
+            except msgspec.DecodeError:
+                data = text
+        return {"data": self.redactor.value(data), "is_error": result.is_error}
 
     def _all_messages(self, messages: tuple[Message, ...]) -> list[dict[str, Any]]:
         """Return *messages*; those that the last request had too are not made again."""
@@ -142,7 +203,7 @@ class Shown:
             if message.reasoning:
                 shown["reasoning"] = self.redactor.cut(message.reasoning)
             if message.tool_calls:
-                shown["tool_calls"] = [self.call(one) for one in message.tool_calls]
+                shown["tool_calls"] = [self._said_call(one) for one in message.tool_calls]
         elif kind is not SystemMessage:
             if kind is ToolMessage:
                 shown["tool_call_id"] = message.tool_call_id
@@ -156,6 +217,11 @@ class Shown:
                 shown["parts"] = [self._part(one) for one in others]
         if message.metadata:
             shown["metadata"] = self.redactor.value(message.metadata)
+        return shown
+
+    def _said_call(self, call: ToolCall) -> dict[str, Any]:
+        shown = self._call(call, call.args)
+        self._calls[call.id] = (call, shown)
         return shown
 
     def _part(self, part: Any) -> Any:
@@ -180,7 +246,17 @@ class Shown:
         return known[1]
 
 
+FIXED = frozenset((str, int, float, bool, bytes, type(None)))
+"""Types of results that cannot change."""
 IN_FIELDS = frozenset(("TextPart", "ReasoningPart", "ToolCall"))
+
+
+def _kept(args: Any) -> str | None:
+    """Return arguments as JSON text; None where they cannot be written so, and are looked at later as they are."""
+    try:
+        return to_json(args)
+    except Exception:
+        return None
 
 
 def _texts(schema: Any, redactor: Redactor) -> Any:

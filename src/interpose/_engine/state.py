@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from interpose._engine.meter import Meter
     from interpose._engine.model_call import ModelCall
     from interpose._engine.offered import Offered
+    from interpose._engine.open_node import OpenNode
     from interpose._engine.plan import Plan
-    from interpose._engine.record import OpenNode, Record
+    from interpose._engine.record import Record
     from interpose._engine.resuming import Resumption
     from interpose._engine.run import Run
     from interpose._engine.signals import LimitHit, Note

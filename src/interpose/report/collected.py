@@ -56,61 +56,53 @@ class Table:
 
 
 class Collected:
-    """One outermost run and all below it, while it goes on: each node as JSON as soon as it has ended.
+    """One outermost run and all below it, while it goes on: the last event of each node, in the order of their starts.
 
-    *root* is the id of its first node. JSON is a tenth of the size of what it is made of, and is made in no time.
+    *root* is the id of its first node. What nodes hold is made in `document`, when the run is over and off its loop.
     """
 
-    __slots__ = ("content", "counts", "messages", "nodes", "root", "summary", "tools")
+    __slots__ = ("content", "nodes", "root")
 
     def __init__(self, content: bool, root: str) -> None:
         self.content = content
         self.root = root
-        self.nodes: dict[str, bytes] = {}
-        self.messages = Table()
-        self.tools = Table()
-        self.counts = {"steps": 0, "model_calls": 0, "tool_calls": 0}
-        self.summary: dict[str, Any] = {}
+        self.nodes: dict[str, Node] = {}
 
-    def start(self, node: Node) -> None:
-        """Take the start of a node: nodes stand in the order of their starts."""
-        self.nodes[node.id] = b""
-        if node.id == self.root:
-            self.summary["id"] = node.run_id
-
-    def end(self, node: Node) -> None:
-        """Take the end of a node."""
-        kind, counts = node.kind, self.counts
-        if kind == "step":
-            counts["steps"] += node.run_id == self.summary["id"]
-        elif kind == "model":
-            counts["model_calls"] += node.attempts or 0
-        elif kind == "tool":
-            counts["tool_calls"] += 1
-        if not self.content:
-            node = bare(node)
-        elif kind == "model" and node.content is not None and node.content["in"] is not None:
-            given = {**node.content["in"]}
-            given["messages"] = self.messages.ranges(given["messages"])
-            if "tools" in given:
-                given["tools"] = self.tools.ranges(given["tools"])
-            node = node.replace(content={"in": given, "out": node.content["out"]})
-        self.nodes[node.id] = encode(node)
-        if node.id == self.root:
-            self._sum_up(node)
-
-    def _sum_up(self, root: Node) -> None:
-        """Note what a list of runs shows of this one."""
-        told = {name: value for name in IN_SUMMARY if (value := getattr(root, name)) is not None}
-        started = datetime.fromtimestamp(root.started_at, UTC).isoformat(timespec="milliseconds")
-        self.summary |= told | {"started": started} | self.counts | {"nodes": len(self.nodes)}
-
-    def document(self) -> bytes:
-        """Return everything as JSON."""
-        head = encode({"format": FORMAT, "run": self.summary})
-        parts = [(b"nodes", self.nodes.values()), (b"messages", self.messages.items), (b"tools", self.tools.items)]
+    def document(self) -> tuple[dict[str, Any], bytes]:
+        """Return what a list of runs shows of this one, and everything as JSON."""
+        messages, tools = Table(), Table()
+        nodes = [encode(self._compact(node, messages, tools)) for node in self.nodes.values()]
+        summary = self._summary()
+        head = encode({"format": FORMAT, "run": summary})
+        parts = [(b"nodes", nodes), (b"messages", messages.items), (b"tools", tools.items)]
         lists = [b',"%b":[%b]' % (name, b",".join(items)) for name, items in parts]
-        return b"".join([head[:-1], *lists, b"}"])
+        return summary, b"".join([head[:-1], *lists, b"}"])
+
+    def _compact(self, node: Node, messages: Table, tools: Table) -> Node:
+        """Return *node* with what several share as ranges, or its structure alone."""
+        if not self.content:
+            return bare(node)
+        content = node.content
+        if node.kind != "model" or content is None or content["in"] is None:
+            return node.whole()
+        given = {**content["in"], "messages": messages.ranges(content["in"]["messages"])}
+        if "tools" in given:
+            given["tools"] = tools.ranges(given["tools"])
+        return node.whole().replace(content={**content, "in": given})
+
+    def _summary(self) -> dict[str, Any]:
+        nodes = list(self.nodes.values())
+        root = nodes[0]
+        summary: dict[str, Any] = {"id": root.run_id}
+        summary |= {name: value for name in IN_SUMMARY if (value := getattr(root, name)) is not None}
+        if root.error is not None and not self.content:
+            summary["error"] = _kind(root.error)
+        summary["started"] = datetime.fromtimestamp(root.started_at, UTC).isoformat(timespec="milliseconds")
+        summary["steps"] = len([1 for node in nodes if node.kind == "step" and node.run_id == root.run_id])
+        summary["model_calls"] = sum([node.attempts or 0 for node in nodes if node.kind == "model"])
+        summary["tool_calls"] = len([1 for node in nodes if node.kind == "tool"])
+        summary["nodes"] = len(nodes)
+        return summary
 
 
 def bare(node: Node) -> Node:

@@ -81,10 +81,10 @@ class Report(Middleware[Any]):
             if run is None:
                 run = Collected(self.content, node.id)
             runs[node.id] = run
-            run.start(node)
+            run.nodes[node.id] = node
             return None
         run = runs[node.id]
-        run.end(node)
+        run.nodes[node.id] = node
         if node.id != run.root:
             return None
         for one in run.nodes:
@@ -105,12 +105,12 @@ class Report(Middleware[Any]):
     def _write(self, run: Collected) -> None:
         """Write the files of one run, and the index if no other run waits to be written; never raises."""
         try:
-            data = run.document()
-            folder = self.directory / folder_name(run.summary["id"])
+            summary, data = run.document()
+            folder = self.directory / folder_name(summary["id"])
             folder.mkdir(parents=True, exist_ok=True)
             write_whole(folder / "report.json", data)
-            write_whole(folder / "index.html", run_page(run.summary, data))
-            self._unlisted.append(run.summary)
+            write_whole(folder / "index.html", run_page(summary, data))
+            self._unlisted.append(summary)
         except Exception as error:
             self._tell(error)
         with self._lock:
