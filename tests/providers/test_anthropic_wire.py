@@ -392,6 +392,12 @@ async def test_citations_go_back_on_the_words_that_they_came_for() -> None:
     ]
 
 
+async def test_words_that_were_changed_have_no_citations() -> None:
+    citing = [{"type": "text_delta", "text": "the sky"}, {"type": "citations_delta", "citation": CITATION}]
+    message = await message_of(read(*block({"type": "text", "text": ""}, *citing)))
+    assert turns(UserMessage("q"), message.replace(text="the sea"))[1]["content"] == "the sea"
+
+
 async def test_the_vendors_own_tools_go_back_as_they_came() -> None:
     use = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "sky"}}
     result = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"type": "web_search_result"}]}

@@ -5,6 +5,7 @@ Source: the API reference of Messages and the types of the `anthropic` package 2
 
 import base64
 import re
+import zlib
 from collections.abc import Mapping
 from typing import Any, assert_never
 
@@ -168,13 +169,22 @@ def _add_own(blocks: list[Block], part: ProviderPart) -> None:
 
 
 def _cite(blocks: list[Block], marks: dict[str, Any]) -> None:
-    """Give the end of the last text its citations: as much of it as they were told for, the rest stands before it."""
+    """Give the end of the last text its citations: as much of it as they were told for, the rest stands before it.
+
+    A text that is not what they were told for, since it was changed, has none.
+    """
     last = blocks[-1]
     if last["type"] != "text" or "citations" in last:
         return
     length = min(marks.get("length") or len(last["text"]), len(last["text"]))
     head, cited = last["text"][: len(last["text"]) - length], last["text"][len(last["text"]) - length :]
-    blocks[-1:] = [*_text(head), {"type": "text", "text": cited, "citations": marks["citations"]}]
+    if marks.get("check", check_of(cited)) == check_of(cited):
+        blocks[-1:] = [*_text(head), {"type": "text", "text": cited, "citations": marks["citations"]}]
+
+
+def check_of(text: str) -> int:
+    """Return a sum by which a text is known again."""
+    return zlib.crc32(text.encode("utf-8", "replace"))
 
 
 def _is_own(part: ProviderPart) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from interpose.messages import ProviderPart
+from interpose.models.anthropic.history import check_of
 from interpose.models.base import (
     Finish,
     MessageStart,
@@ -41,13 +42,13 @@ class Reading:
     text.
     """
 
-    __slots__ = ("blocks", "length", "names", "output_tool", "usage")
+    __slots__ = ("blocks", "names", "output_tool", "pieces", "usage")
 
     def __init__(self, names: Mapping[str, str] | None = None, output_tool: str | None = None) -> None:
         self.names = names or {}
         self.output_tool = output_tool
         self.blocks: dict[int, dict[str, Any]] = {}
-        self.length = 0
+        self.pieces: list[str] = []
         self.usage: dict[str, Any] = {}
 
 
@@ -64,7 +65,7 @@ def from_wire(event: Mapping[str, Any], reading: Reading | None = None) -> Itera
             if delta["type"] == "text_delta":
                 text = delta["text"]
                 if text:
-                    reading.length += len(text)
+                    reading.pieces.append(text)
                     yield TextDelta(text)
             else:
                 yield from _delta(event["index"], delta, reading)
@@ -88,7 +89,7 @@ def _start(index: int, block: Mapping[str, Any], reading: Reading) -> Iterator[M
     kind = block["type"]
     if kind == "text":
         text = block.get("text") or ""
-        reading.length = len(text)
+        reading.pieces = [text]
         reading.blocks[index] = {"type": "text", "citations": [*(block.get("citations") or ())]}
         if text:
             yield TextDelta(text)
@@ -156,7 +157,9 @@ def _stop(index: int, reading: Reading) -> Iterator[ModelChunk]:
         return
     if block["type"] == "text":
         if block["citations"]:
-            yield ProviderPart({"citations": block["citations"], "length": reading.length}, "anthropic")
+            text = "".join(reading.pieces)
+            mark = {"citations": block["citations"], "length": len(text), "check": check_of(text)}
+            yield ProviderPart(mark, "anthropic")
     elif block["type"] == "output":
         if not block.get("told"):
             yield TextDelta(block["text"] or "{}")
