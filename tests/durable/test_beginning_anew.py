@@ -215,6 +215,19 @@ async def test_thread_is_read_once_and_extended_once(anew: Anew) -> None:
     assert [one.text for one in await store.load("t1")] == ["go", "", "x", "done"]
 
 
+async def test_model_call_of_a_middleware_is_not_made_again(anew: Anew) -> None:
+    asked: list[str] = []
+
+    class Summarizes(Middleware[Any]):
+        async def on_step(self, ctx: Any, info: Any) -> None:
+            if info.step == 0:
+                asked.append((await ctx.generate("sum up")).text)
+
+    model = counting([text("summary"), calls(("note", {"what": "x"}))], text("done"))
+    result = await anew(lambda extra: Agent(model, tools=[noting([])], middleware=[*extra, Summarizes()]))
+    assert (result.text, asked, len(model.requests)) == ("done", ["summary"] * 2, 3)
+
+
 async def test_cancelled_run_leaves_its_thread_in_order(sqlite: Place) -> None:
     store, stopper = MemoryStore(), Stopper(1)
     model = counting(calls(("note", {"what": "x"})), text("never"))

@@ -109,6 +109,7 @@ class DBOSAgents:
         Raises:
             ConfigurationError: there is no such agent, *context* is no JSON, or *run_id* had another input before.
         """
+        self._check_launched()
         payload, new_id = self._payload(agent, prompt_or_messages, run_id, thread_id, context)
         await engine.enqueue(self._options.queue, new_id, payload)
         if run_id is not None:
@@ -146,6 +147,7 @@ class DBOSAgents:
         Raises:
             ConfigurationError: as with `submit`; on entering, that *run_id* was there before.
         """
+        self._check_launched()
         payload, new_id = self._payload(agent, prompt_or_messages, run_id, thread_id, context)
         return DurableStream(self, self._worker.readers, payload, new_id)
 
@@ -207,6 +209,12 @@ class DBOSAgents:
         }
         return payload, new_id
 
+    def _check_launched(self) -> None:
+        if not self._worker.is_launched:
+            raise ConfigurationError(
+                "these agents are not launched: use `async with agents:`, or await agents.launch()"
+            )
+
     def _agent(self, name: str) -> Agent[Any]:
         agent = self._agents.get(name)
         if agent is None:
@@ -215,12 +223,14 @@ class DBOSAgents:
         return agent
 
     async def _row(self, run_id: str, *, payload: bool = False, output: bool = False) -> Any:
+        self._check_launched()
         row = await engine.row(run_id, payload=payload, output=output)
         if row is None:
             raise LookupError(f"there is no run {run_id!r}")
         return row
 
     async def _result(self, run_id: str) -> RunResult:
+        self._check_launched()
         try:
             record = await engine.result(run_id, self._options.poll_s)
         except engine.Failed as failed:

@@ -181,6 +181,9 @@ async def journal_of(run_id: str, lost: Callable[[BaseException], Awaitable[None
     while last and DBOS.reserve_step().step_id < last:  # what is recorded now must not take the place of what was
         pass
     recorded = [(one["function_name"], one["output"]) for one in steps if is_record(one["function_name"])]
+    for name, value in recorded:
+        if not isinstance(value, dict):  # DBOS gives what it cannot read as text
+            raise InterposeError(f"record {name!r} of run {run_id!r} is damaged, so the run cannot go on")
     return Journal(run_id, recorded, functools.partial(_write, lost))
 
 

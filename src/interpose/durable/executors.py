@@ -85,7 +85,11 @@ class PostgresLocks:
 
     def take(self, executor: str) -> Lock | None:
         """Return the lock, or None where another process has it."""
-        connection = self.connect(executor)
+        try:
+            connection = self.connect(executor)
+        except self._sql.exc.SQLAlchemyError as error:
+            reason = str(getattr(error, "orig", None) or error).strip()
+            raise ConfigurationError(f"the database cannot be reached: {reason}; check database_url=") from error
         return None if connection is None else _PostgresLock(self, executor, connection)
 
     def connect(self, executor: str) -> Any:

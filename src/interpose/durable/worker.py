@@ -85,6 +85,11 @@ class Worker:
 
     # Beginning and end.
 
+    @property
+    def is_launched(self) -> bool:
+        """Whether it works."""
+        return self._watcher is not None
+
     async def launch(self) -> None:
         """Take an id in the fleet, connect, and begin to work.
 
