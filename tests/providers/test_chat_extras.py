@@ -25,11 +25,9 @@ def chunk(reason: str | None = None, **delta: Any) -> dict[str, Any]:
 
 
 async def read(*chunks: dict[str, Any], keep: bool = True) -> ModelResponse:
-    reader = ChatReader({}, keep)
+    reader = ChatReader({}, keep, "p")
     said: list[ModelChunk] = [one for data in chunks for one in reader.read(data)]
-    response = await fold(as_stream([*said, *reader.end()]))
-    parts = [part.replace(provider="p") if isinstance(part, ProviderPart) else part for part in response.message.parts]
-    return response.replace(message=response.message.replace(parts=tuple(parts))) if parts else response
+    return await fold(as_stream([*said, *reader.end()]))
 
 
 def sent(message: AssistantMessage, dialect: Dialect = COMPATIBLE, provider: str = "p") -> dict[str, Any]:

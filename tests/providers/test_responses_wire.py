@@ -85,8 +85,7 @@ def response_of(*output: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 async def answered(*output: dict[str, Any]) -> AssistantMessage:
     """Return the message that a response makes in a run."""
-    chunks = [one.replace(provider=PROVIDER) if isinstance(one, ProviderPart) else one for one in read(*output)]
-    return (await fold(as_stream(chunks))).message
+    return (await fold(as_stream(from_wire(response_of(*output), provider=PROVIDER)))).message
 
 
 def read(*output: dict[str, Any], **fields: Any) -> list[ModelChunk]:

@@ -117,7 +117,7 @@ class OpenAIChat(Model):
 
     def _reader(self, request: ModelRequest) -> ChatReader:
         names = {wire: own for own, wire in wire_names(request.tools).items()}
-        return ChatReader(names, self.dialect.keep_extras)
+        return ChatReader(names, self.dialect.keep_extras, request.provider)
 
 
 def _message(error: Any) -> str:

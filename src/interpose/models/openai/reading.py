@@ -119,13 +119,15 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
 class ChatReader:
     """Reads one answer, chunk by chunk or as a whole, and keeps for the end what belongs there.
 
-    *names* maps the names on the wire to those of the tools; what a server added is dropped unless *keep_extras*.
+    *names* maps the names on the wire to those of the tools; what a server added is dropped unless *keep_extras*, and
+    is marked as *provider*'s.
     """
 
-    __slots__ = ("_extras", "_finish", "_is_refused", "_keep_extras", "_message_id", "_names")
+    __slots__ = ("_extras", "_finish", "_is_refused", "_keep_extras", "_message_id", "_names", "_provider")
 
-    def __init__(self, names: Mapping[str, str], keep_extras: bool) -> None:
+    def __init__(self, names: Mapping[str, str], keep_extras: bool, provider: str = "") -> None:
         self._names = names
+        self._provider = provider
         self._keep_extras = keep_extras
         self._extras: list[Mapping[str, Any]] = []
         self._finish: Finish | None = None
@@ -160,7 +162,7 @@ class ChatReader:
         """Return what stands at the end: what the server added, and the reason to finish, if it gave one."""
         last: list[ModelChunk] = []
         if self._extras and self._keep_extras:
-            last.append(ProviderPart(merge_extras(self._extras)))
+            last.append(ProviderPart(merge_extras(self._extras), self._provider))
         if self._finish is None:
             return last
         is_quiet_refusal = self._is_refused and self._finish.reason == "stop"

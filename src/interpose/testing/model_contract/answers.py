@@ -1,9 +1,11 @@
 """Claims about answers: text, calls, reasoning, usage."""
 
 import asyncio
+from typing import Any
 
 from interpose.agent import Agent
 from interpose.messages import UserMessage
+from interpose.middleware import Middleware
 from interpose.models.base import Finish, TextDelta, ToolCallDelta, fold
 from interpose.request import Usage
 from interpose.testing.model_contract.claims import ODD, both, calls_of, claim, heard_of, named, population, request_of
@@ -204,6 +206,31 @@ async def reasoning_without_words_keeps_its_signature(stage: Stage) -> None:
 
 
 # Usage.
+
+
+@claim("reasoning", "signatures")
+async def an_agent_sends_signed_reasoning_back(stage: Stage) -> None:
+    thought = Thought("I think. ✓", "c2ln")
+    asks = Answer(parts=(thought, Call("call_1", "population", '{"city": "Lyon"}')), reason="tool_calls")
+    agent = Agent(stage.model, tools=[population], middleware=[_Watcher()])
+    for is_stream in (False, True):
+        stage.play(asks, Answer(parts=(Said("4."),)), Answer(parts=(Said("Yes."),)))
+        if is_stream:
+            async with agent.stream("q") as run:
+                result = await run.result()
+        else:
+            result = await agent.run("q")
+        await agent.run([*result.messages, UserMessage("and?")])
+        for heard in stage.heard[-2:]:
+            assert [turn[0] for turn in heard.turns][:4] == ["user", "thought", "call", "result"]
+            assert heard.of("thought") == [("thought", thought.text, thought.signature)]
+
+
+class _Watcher(Middleware):
+    """Looks at each event, so that a run is read as a stream."""
+
+    def on_chunk(self, ctx: Any, event: Any) -> None:  # looking is all it does
+        """Leave the event as it is."""
 
 
 @claim()

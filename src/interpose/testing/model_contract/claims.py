@@ -3,7 +3,7 @@
 from collections.abc import Callable, Coroutine, Set
 from typing import Any
 
-from interpose.messages import Message, UserMessage
+from interpose.messages import Message, ProviderPart, UserMessage
 from interpose.models.base import fold
 from interpose.request import ModelRequest, ModelResponse
 from interpose.testing.model_contract.stage import Answer, Heard, Said, Stage
@@ -61,6 +61,8 @@ async def both(stage: Stage, answer: Answer, request: ModelRequest | None = None
     whole = await stage.model.generate(request)
     same = [one.replace(message=one.message.replace(id="m")) for one in (streamed, whole)]
     assert same[0] == same[1]
+    owners = {part.provider for part in streamed.message.parts if isinstance(part, ProviderPart)}
+    assert owners <= {stage.model.provider}
     return streamed
 
 

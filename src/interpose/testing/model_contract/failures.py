@@ -14,10 +14,12 @@ from interpose.errors import (
     BadRequest,
     ConfigurationError,
     ContextTooLong,
+    ModelTimeout,
     ProviderDown,
     ProviderError,
     RateLimited,
 )
+from interpose.limits import Limits
 from interpose.models.base import Model, TextDelta, fold
 from interpose.models.guard import refuse_real_calls
 from interpose.request import ModelRequest
@@ -169,6 +171,24 @@ async def an_agent_that_is_left_closes_the_connection(stage: Stage) -> None:
         async for event in run:
             if event.type == "TEXT_MESSAGE_CONTENT":
                 break
+    await stage.left()
+
+
+@claim("remote")
+async def a_silent_model_is_cut_and_left(stage: Stage) -> None:
+    stage.play(Answer(), Answer(parts=(Said("he"),), ends="silent"))
+    await Agent(stage.model).run("hi")  # the first call of a client takes its time
+    result = await Agent(stage.model, limits=Limits(dead_air_s=1.0)).run("hi")
+    assert (result.finish_reason, result.text) == ("dead_air", "he")
+    await stage.left()
+
+
+@claim("remote")
+async def a_model_that_takes_too_long_is_cut_and_left(stage: Stage) -> None:
+    stage.play(Answer(), Answer(parts=(Said("he"),), ends="silent"))
+    await Agent(stage.model).run("hi")  # the first call of a client takes its time
+    async with Agent(stage.model, limits=Limits(model_timeout_s=1.0)).stream("hi") as run:
+        assert isinstance(await _failure(run.result()), ModelTimeout)
     await stage.left()
 
 

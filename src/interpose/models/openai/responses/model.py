@@ -113,4 +113,5 @@ class OpenAIResponses(Model):
         return request.replace(model=request.model or self.name, provider=request.provider or self.provider)
 
     def _reader(self, request: ModelRequest) -> ResponsesReader:
-        return ResponsesReader({wire: own for own, wire in wire_names(request.tools).items()})
+        names = {wire: own for own, wire in wire_names(request.tools).items()}
+        return ResponsesReader(names, request.provider)

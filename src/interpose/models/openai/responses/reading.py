@@ -34,14 +34,18 @@ class Failed(Exception):
         super().__init__(str(self.error.get("message") or "the response failed"))
 
 
-def from_wire(response: Mapping[str, Any], names: Mapping[str, str] | None = None) -> list[ModelChunk]:
+def from_wire(
+    response: Mapping[str, Any], names: Mapping[str, str] | None = None, provider: str = ""
+) -> list[ModelChunk]:
     """Return what a whole response says; *names* maps the names on the wire to those of the tools.
+
+    What only the vendor understands is marked as *provider*'s.
 
     Raises:
         Failed: it failed.
         Nonsense: it is no response.
     """
-    reader = ResponsesReader(names or {})
+    reader = ResponsesReader(names or {}, provider)
     return [*reader.read_whole(response), *reader.end()]
 
 
@@ -74,14 +78,16 @@ class _Item:
 class ResponsesReader:
     """Reads one response, event by event or as a whole. *names* maps the names on the wire to those of the tools.
 
+    What only the vendor understands is marked as *provider*'s.
     Servers differ in what they send beside the deltas: what an item holds when it is done, and was not told before, is
     told then.
     """
 
-    __slots__ = ("_calls", "_finish", "_is_refused", "_items", "_message_id", "_names", "_said")
+    __slots__ = ("_calls", "_finish", "_is_refused", "_items", "_message_id", "_names", "_provider", "_said")
 
-    def __init__(self, names: Mapping[str, str]) -> None:
+    def __init__(self, names: Mapping[str, str], provider: str = "") -> None:
         self._names = names
+        self._provider = provider
         self._items: dict[Any, _Item] = {}
         self._calls = 0
         self._finish: Finish | None = None
@@ -134,6 +140,9 @@ class ResponsesReader:
         return [] if self._finish is None else [self._finish]
 
     # One method for each kind of event.
+
+    def _own(self, data: dict[str, Any]) -> None:
+        self._said.append(ProviderPart(data, self._provider))
 
     def _start(self, event: Mapping[str, Any]) -> None:
         id = event["response"].get("id")
@@ -213,7 +222,7 @@ class ResponsesReader:
         elif kind == "function_call":
             self._call_done(item, state)
         else:
-            self._said.append(ProviderPart(dict(item)))
+            self._own(dict(item))
 
     def _reasoning_done(self, item: Mapping[str, Any], state: _Item) -> None:
         text = "" if state.shown else text_of(item, shown_of(item))
@@ -229,7 +238,7 @@ class ResponsesReader:
         notes = [note for one in contents for note in one.get("annotations") or ()]
         note = {"phase": item.get("phase"), "annotations": notes}
         if any(note.values()):
-            self._said.append(ProviderPart({"type": MESSAGE_NOTE, **{k: v for k, v in note.items() if v}}))
+            self._own({"type": MESSAGE_NOTE, **{k: v for k, v in note.items() if v}})
 
     def _call_done(self, item: Mapping[str, Any], state: _Item) -> None:
         self._begin_call(state, item)
@@ -238,7 +247,7 @@ class ResponsesReader:
             self._said.append(ToolCallDelta(state.call, args=args))
         more = {key: value for key, value in item.items() if key not in _CALL_FIELDS and value is not None}
         if more:
-            self._said.append(ProviderPart({"type": CALL_NOTE, **more}))
+            self._own({"type": CALL_NOTE, **more})
 
     def _ended(self, event: Mapping[str, Any]) -> None:
         response = event["response"]
