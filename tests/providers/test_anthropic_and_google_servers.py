@@ -11,7 +11,7 @@ pytest.importorskip("anthropic", reason="needs pip install 'interpose[anthropic]
 pytest.importorskip("google.genai", reason="needs pip install 'interpose[google]'")
 
 from tests.providers.gemini_vendor import GeminiVendor
-from tests.providers.messages_vendor import MessagesVendor
+from tests.providers.messages_vendor import MessagesVendor, OlderVendor
 from tests.providers.wire_server import Asked, Reply, WireServer, json_reply
 
 from interpose import Agent
@@ -316,3 +316,24 @@ async def test_the_wait_in_an_errors_details_is_told() -> None:
         with pytest.raises(ProviderError) as caught:
             await model.generate(request_of(model))
     assert caught.value.retry_after_s == 34.5
+
+
+@pytest.mark.parametrize("streamed_run", [True, False])
+async def test_an_older_model_gives_an_agent_its_output(streamed_run: bool) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    vendor = OlderVendor()
+    said = Answer(parts=(Call("call_1", "output", '{"n": 4}'),), reason="tool_calls")
+
+    def respond(asked: Asked) -> Reply:
+        assert vendor.problems(asked) == []
+        assert asked.body["tool_choice"]["name"] == "output"
+        return vendor.answer(said, Heard(model="m", is_stream=asked.body.get("stream", False)))
+
+    async with WireServer(respond) as server:
+        agent = Agent(vendor.model(server.origin), output=schema)
+        if streamed_run:
+            async with agent.stream("How many?") as run:
+                result = await run.result()
+        else:
+            result = await agent.run("How many?")
+    assert result.output == json.loads(result.text) == {"n": 4}

@@ -393,7 +393,10 @@ async def test_citations_go_back_on_the_words_that_they_came_for() -> None:
 
 
 async def test_words_that_were_changed_have_no_citations() -> None:
-    citing = [{"type": "text_delta", "text": "the sky"}, {"type": "citations_delta", "citation": CITATION}]
+    citing: list[dict[str, Any]] = [
+        {"type": "text_delta", "text": "the sky"},
+        {"type": "citations_delta", "citation": CITATION},
+    ]
     message = await message_of(read(*block({"type": "text", "text": ""}, *citing)))
     assert turns(UserMessage("q"), message.replace(text="the sea"))[1]["content"] == "the sea"
 
