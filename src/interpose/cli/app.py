@@ -14,6 +14,7 @@ from interpose.cli.chat import chat as chat_with
 from interpose.cli.flow import show_reports
 from interpose.cli.load import load_agent
 from interpose.cli.problems import describe
+from interpose.cli.reports import list_reports, show_difference, show_report
 from interpose.cli.run import run_prompts
 from interpose.cli.screen import Screen
 
@@ -81,6 +82,41 @@ def flow(
     screen = Screen()
     serve = partial(show_reports, folder, screen, host=host, port=port, token=token, open_page=open)
     return _guarded(screen, debug, serve)
+
+
+Folder = Annotated[Path, Parameter(help="Where `Report` writes to.")]
+RUN_HELP = "A run: its id, the beginning of one, `last`, or the path of a report."
+
+
+@app.command
+def report(
+    folder: Folder = Path("reports"),
+    run: Annotated[str | None, Parameter(help=RUN_HELP)] = None,
+    /,
+    *,
+    open: Annotated[bool | None, Parameter(help="Open the page in a browser; by default in a terminal.")] = None,
+    json: Annotated[bool, Parameter(negative=(), help="List the runs as one JSON object a line.")] = False,
+    debug: Debug = False,
+) -> int:
+    """List the reports in a folder, or open that of one run."""
+    screen = Screen()
+    if run is None:
+        return _guarded(screen, debug, lambda: list_reports(folder, screen, as_json=json))
+    return _guarded(screen, debug, lambda: show_report(folder, run, screen, open_page=open))
+
+
+@app.command
+def diff(
+    first: Annotated[str, Parameter(help=RUN_HELP)],
+    second: Annotated[str, Parameter(help="The run to compare it with.")],
+    /,
+    *,
+    reports: Folder = Path("reports"),
+    debug: Debug = False,
+) -> int:
+    """Compare two runs, step by step: what was asked, answered and done. Ids and times are not compared."""
+    screen = Screen()
+    return _guarded(screen, debug, lambda: show_difference(reports, first, second, screen))
 
 
 def _guarded(screen: Screen, debug: bool, work: Callable[[], object]) -> int:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from interpose.agent import Agent
+from interpose.cli.live import live_line
 from interpose.cli.screen import NOTE, Screen
 from interpose.cli.summary import Summary
 from interpose.events import Event
@@ -28,7 +29,10 @@ async def show_run(
     thread_id: str | None = None,
 ) -> RunResult:
     """Run the agent, write its events to *screen* as they come, then the *summary*, if one is wanted."""
-    async with agent.stream(prompt, thread_id=thread_id) as run:
+    async with (
+        live_line(screen) as middleware,
+        agent.stream(prompt, thread_id=thread_id, middleware=middleware) as run,
+    ):
         async for event in run:
             screen.show(event)
             if summary is not None:
