@@ -14,7 +14,7 @@ from tests.providers.chat_vendor import ChatVendor  # noqa: E402  # they need th
 from tests.providers.responses_vendor import ResponsesVendor  # noqa: E402
 from tests.providers.stage import Vendor, WireStage  # noqa: E402
 
-from interpose.errors import ModelTimeout, ProviderDown, ProviderError  # noqa: E402
+from interpose.errors import BadRequest, ModelTimeout, ProviderDown, ProviderError  # noqa: E402
 from interpose.messages import UserMessage  # noqa: E402
 from interpose.models import OpenAIChat, OpenAIResponses  # noqa: E402
 from interpose.models.base import Finish, fold  # noqa: E402
@@ -206,3 +206,67 @@ async def test_a_number_that_json_has_not_is_a_bad_request(stream: bool) -> None
         model = OpenAIChat("m", base_url=server.origin)
         with pytest.raises(ProviderError):
             await (fold(model.stream(request)) if stream else model.generate(request))
+
+
+ERRORS: dict[str, tuple[Any, str]] = {
+    "official": ({"error": {"message": "no luck", "type": "x", "param": None, "code": None}}, "no luck"),
+    "list": ([{"error": {"code": 400, "message": "no luck", "status": "INVALID_ARGUMENT"}}], "no luck"),
+    "text": ({"error": "no luck"}, "no luck"),
+    "bare": ({"message": "no luck", "request_id": "x"}, "no luck"),
+    "detail": ({"detail": "no luck"}, "no luck"),
+    "none": ({"error": {"message": None}}, "message"),
+}
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("shape", ERRORS)
+async def test_messages_of_errors_are_found(shape: str, stream: bool) -> None:
+    body, told = ERRORS[shape]
+    request = ModelRequest(messages=(UserMessage("hi"),))
+    async with WireServer(lambda asked: json_reply(body, 400)) as server:
+        model = OpenAIChat("m", base_url=server.origin)
+        with pytest.raises(BadRequest, match=f"openai:m failed with status 400: .*{told}"):
+            await (fold(model.stream(request)) if stream else model.generate(request))
+
+
+@pytest.mark.parametrize("kind", [OpenAIChat, OpenAIResponses])
+async def test_a_server_that_does_not_stream_is_read_all_the_same(kind: Any) -> None:
+    vendor: Vendor = ChatVendor() if kind is OpenAIChat else ResponsesVendor()
+    whole = vendor.answer(Answer(parts=(Said("hi"), Call("c1", "f"))), Heard(model="m"))
+    async with WireServer(lambda asked: whole) as server:
+        response = await fold(kind("m", base_url=server.origin).stream(ModelRequest(messages=(UserMessage("hi"),))))
+    assert (response.text, [call.id for call in response.tool_calls]) == ("hi", ["c1"])
+
+
+@pytest.mark.parametrize("kind", [OpenAIChat, OpenAIResponses])
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (Reply(content_type="text/html", payload=b"<h1>Login</h1>"), "<h1>Login</h1>.*base_url right"),
+        (json_reply({"error": "overloaded"}), "failed: overloaded"),
+        (json_reply({"error": {"message": "overloaded", "code": 503}}), "failed: overloaded"),
+    ],
+    ids=["page", "text", "error"],
+)
+async def test_what_comes_in_place_of_a_stream_is_told(kind: Any, reply: Reply, told: str) -> None:
+    async with WireServer(lambda asked: reply) as server:
+        with pytest.raises(ProviderError, match=told):
+            await fold(kind("m", base_url=server.origin).stream(ModelRequest(messages=(UserMessage("hi"),))))
+
+
+@pytest.mark.parametrize("kind", [OpenAIChat, OpenAIResponses])
+async def test_cancelling_a_call_for_a_whole_answer_closes_the_connection(kind: Any) -> None:
+    asked_for = asyncio.Event()
+
+    def respond(asked: Asked) -> Reply:
+        asked_for.set()
+        return Reply(payload=b'{"id": ', end="hang")
+
+    async with WireServer(respond) as server:
+        model = kind("m", base_url=server.origin)
+        task = asyncio.create_task(model.generate(ModelRequest(messages=(UserMessage("hi"),))))
+        await asked_for.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.wait_for(server.left.wait(), 5)

@@ -1,13 +1,13 @@
 """Chat Completions as a model: sends a request through the official SDK and reads the answer."""
 
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from interpose.models.base import Model, ModelChunk, ModelProfile, as_stream, fold
 from interpose.models.guard import check_real_calls
 from interpose.models.openai.dialect import COMPATIBLE, OFFICIAL, Dialect
 from interpose.models.openai.reading import ChatReader
-from interpose.models.openai.sdk import Connection
+from interpose.models.openai.sdk import Connection, message_of
 from interpose.models.openai.wire import to_wire
 from interpose.models.profiles import known_profile, profile_for
 from interpose.models.wire_names import wire_names
@@ -104,7 +104,7 @@ class OpenAIChat(Model):
         with self._connection.failures(request.model):
             data = await self._connection.post(PATH, body, request.settings.provider_options, request.model)
             if isinstance(data, Mapping) and data.get("error"):
-                raise self._connection.error(request.model, _message(data["error"]), body=data)
+                raise self._connection.error(request.model, message_of(data) or str(data["error"]), body=data)
             chunks = reader.read(data)
         return await fold(as_stream([*chunks, *reader.end()]), request)
 
@@ -118,7 +118,3 @@ class OpenAIChat(Model):
     def _reader(self, request: ModelRequest) -> ChatReader:
         names = {wire: own for own, wire in wire_names(request.tools).items()}
         return ChatReader(names, self.dialect.keep_extras, request.provider)
-
-
-def _message(error: Any) -> str:
-    return str(error.get("message") or error) if isinstance(error, Mapping) else str(error)

@@ -27,6 +27,9 @@ FINISH_REASONS = {
     "length": "length",
     "content_filter": "content_filter",
     "error": "error",  # compatible routers, when the server behind them failed
+    # Words of compatible servers, which answer with those of the model behind them.
+    **dict.fromkeys(["eos", "eos_token", "end_turn", "stop_sequence"], "stop"),
+    **dict.fromkeys(["max_tokens", "model_length"], "length"),
 }
 _FINISHES = {word: Finish(reason) for word, reason in FINISH_REASONS.items()}
 _UNKNOWN = Finish("unknown")

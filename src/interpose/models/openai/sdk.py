@@ -4,7 +4,7 @@ import importlib.util
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
 
 OFFICIAL_HOST = "api.openai.com"
+_NO_STREAM = ("application/json", "text/html")
 NO_KEY = "none"  # self-hosted servers ask for no key, but the SDK sends one
 
 
@@ -40,7 +41,21 @@ class Events:
 
     def __init__(self, stream: "AsyncStream[object]") -> None:
         self.headers: Mapping[str, str] = stream.response.headers
-        self._next = stream.__anext__
+        self._next: Callable[[], Awaitable[object]] = stream.__anext__
+
+    @classmethod
+    def of_whole(cls, data: object, headers: Mapping[str, str]) -> Self:
+        """Return the stream of a server that does not stream, and answers with *data* alone."""
+        events = cls.__new__(cls)
+        left = [data]
+
+        async def next_one() -> object:
+            if not left:
+                raise StopAsyncIteration
+            return left.pop()
+
+        events.headers, events._next = headers, next_one
+        return events
 
     def __aiter__(self) -> Self:
         return self
@@ -138,9 +153,28 @@ class Connection:
             events = Events(stream)
             seen.update(events.headers)
             try:
-                yield events
+                kind = events.headers.get("content-type", "")
+                if not kind.startswith(_NO_STREAM):
+                    yield events
+                else:
+                    yield Events.of_whole(self._whole(await stream.response.aread(), model), events.headers)
             finally:
                 await close_reading(events, stream.close)
+
+    def _whole(self, raw: bytes, model: str) -> object:
+        """Return the answer of a server that was asked for a stream and does not stream.
+
+        Raises:
+            ProviderError: it tells of an error.
+            ValueError: it is no JSON.
+        """
+        try:
+            data = json.loads(raw)
+        except ValueError as error:
+            raise Nonsense(repr(raw[:200].decode("utf-8", "replace"))) from error
+        if isinstance(data, Mapping) and data.get("error"):
+            raise self.error(model, message_of(data) or str(data["error"]), body=data)
+        return data
 
     def error(self, model: str, message: str, **told: Any) -> ProviderError:
         """Return the error that *message* and what else was *told* make, as `error_of` takes it."""
@@ -196,7 +230,8 @@ class Connection:
             message = f"the connection to {self.base_url} broke while the answer came in: {cause}"
             raise ProviderDown(message, **self._where(model), request_id=headers.get("x-request-id")) from error
         except openai.APIError as error:
-            raise self.error(model, error.message, body=error.body, headers=headers) from error
+            message = message_of(error.body) or error.message
+            raise self.error(model, message, body=error.body, headers=headers) from error
         except openai.OpenAIError as error:
             raise ConfigurationError(f"{self._provider}:{model}: {error}") from error
         except (Nonsense, json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -210,7 +245,8 @@ class Connection:
 
     def _refused(self, error: Any, model: str) -> ProviderError:
         response = error.response
-        message = error.message.partition(" - ")[2] or response.text[:500] or error.message
+        told = message_of(error.body) or error.message.partition(" - ")[2] or response.text
+        message = told[:500] or error.message
         return self.error(model, message, body=error.body, status_code=response.status_code, headers=response.headers)
 
     def _unreachable(self, model: str, cause: str) -> ProviderDown:
@@ -221,6 +257,19 @@ class Connection:
 
     def _where(self, model: str) -> dict[str, Any]:
         return {"provider": self._provider, "model": model}
+
+
+def message_of(body: object) -> str:
+    """Return the message of an error in the JSON of an answer, in the shapes that servers give it; else no text."""
+    if isinstance(body, list) and body:
+        return message_of(body[0])
+    if not isinstance(body, Mapping):
+        return body if isinstance(body, str) else ""
+    for key in ("message", "detail", "error_description", "msg"):
+        told = body.get(key)
+        if isinstance(told, str) and told:
+            return told
+    return message_of(body.get("error"))
 
 
 def _options(given: Mapping[str, Any]) -> Any:

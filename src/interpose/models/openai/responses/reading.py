@@ -107,6 +107,8 @@ class ResponsesReader:
             if delta.__class__ is str:
                 self._item(event).told += len(delta)
                 return [TextDelta(delta)] if delta else []
+        if event.__class__ is dict and event.get("object") == "response":
+            return self.read_whole(event)  # of a server that does not stream
         self._said = []
         try:
             handler = _HANDLERS.get(event["type"])
