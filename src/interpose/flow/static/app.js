@@ -10,7 +10,9 @@ import { connect } from "./stream.js";
 import { el } from "./text.js";
 import { Waterfall } from "./waterfall.js";
 
-const SECOND_MS = 100; // how often running clocks move on
+const CLOCK_MS = 100; // how often running clocks move on
+const BUSY_MS = 80; // how often a busy run is drawn
+const RUSH_MS = 200; // how often other details are shown while nodes rush by
 const LOADED = 4; // runs whose nodes are kept in this page beside the one that is shown
 const LINKS = { live: "live", lost: "connection lost, trying again", refused: "refused, trying again" };
 const $ = (id) => document.getElementById(id);
@@ -24,32 +26,49 @@ const details = new Details($("details"), parts);
 const list = new RunList($("runs"), $("run-count"), { open: (run) => openRun(run, { byHand: true }) });
 const head = new RunHead($("run-head"));
 
-const state = { run: null, node: null, following: true, looked: [], dirty: false, moved: false };
+const state = { run: null, node: null, following: true, looked: [], dirty: false, moved: false, soon: null, drawnAt: 0, detailsAt: 0 };
 
 /** Draw at the next frame, however often this is called until then. */
 function draw() {
   if (state.dirty) return;
   state.dirty = true;
-  requestAnimationFrame(() => {
-    state.dirty = false;
-    const now = Date.now();
-    list.show(store.list, state.run, now);
-    head.show(state.run, now);
-    if (state.run) {
-      const view = { selected: state.node, matches: search.matches, now };
-      graph.show(state.run, view);
-      waterfall.show(state.run, view);
-      if (state.moved) {
-        graph.reveal(state.node);
-        waterfall.reveal(state.node);
-        state.moved = false;
-      }
+  requestAnimationFrame(drawn);
+}
+
+/** Draw soon: a busy run tells more than a person can see. */
+function drawSoon() {
+  if (!state.soon) state.soon = setTimeout(draw, Math.max(0, state.drawnAt + BUSY_MS - performance.now()));
+}
+
+function drawn() {
+  clearTimeout(state.soon);
+  const now = Date.now();
+  [state.dirty, state.soon, state.drawnAt] = [false, null, performance.now()];
+  list.show(store.list, state.run, now);
+  head.show(state.run, now);
+  if (state.run) {
+    const view = { selected: state.node, matches: search.matches, now };
+    graph.show(state.run, view);
+    waterfall.show(state.run, view);
+    if (state.moved) {
+      graph.reveal(state.node);
+      waterfall.reveal(state.node);
+      state.moved = false;
     }
-    details.show(state.run, state.node);
-    const matches = search.matches;
-    $("found").textContent = matches ? found(matches) : "";
-    document.body.classList.toggle("is-empty", !store.list.length);
-  });
+  }
+  showDetails();
+  $("found").textContent = search.matches ? found(search.matches) : "";
+  document.body.classList.toggle("is-empty", !store.list.length);
+}
+
+/** Show the chosen node; while nodes rush by, only now and then. */
+function showDetails() {
+  const rushing = state.following && state.run?.running && state.node !== details.node && performance.now() - state.detailsAt < RUSH_MS;
+  if (rushing) {
+    setTimeout(draw, RUSH_MS);
+    return;
+  }
+  if (details.show(state.run, state.node)) state.detailsAt = performance.now();
 }
 
 function found(matches) {
@@ -64,7 +83,7 @@ function changed(what, run) {
   if (state.following) follow();
   if (!state.run && store.list.length) openRun(asked() || store.list[0]);
   if (what === "event" && run === state.run) search.again();
-  draw();
+  drawSoon();
 }
 
 /** Go to the newest run where the shown one is over, and to the node that began last. */
@@ -220,4 +239,4 @@ tellWhatIsShown().then(() =>
 );
 setInterval(() => {
   if (state.run?.running || store.list.some((run) => run.running)) draw();
-}, SECOND_MS);
+}, CLOCK_MS);

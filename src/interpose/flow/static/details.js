@@ -15,14 +15,15 @@ export class Details {
     this.key = "";
   }
 
+  /** Show a node, and return whether that was to do. */
   show(run, node) {
     const key = run && node ? `${run.id} ${node.id} ${node.version} ${run.gone}` : run ? "none" : "";
-    if (key === this.key) return;
+    if (key === this.key) return false;
     const same = this.node === node;
     [this.key, this.run, this.node] = [key, run, node];
     if (!node) {
       this.box.replaceChildren(el("p", { class: "empty", text: run ? "Choose a node to see what went in and what came out." : "" }));
-      return;
+      return true;
     }
     const event = this.known(run, node);
     if (event) this.fill(run, node, event, same);
@@ -30,6 +31,7 @@ export class Details {
       if (!same) this.fill(run, node, { ...node.event, waiting: true }, false);
       this.ask(run, node, key);
     }
+    return true;
   }
 
   known(run, node) {
@@ -52,7 +54,7 @@ export class Details {
   }
 
   fill(run, node, event, keepPlace) {
-    const at = this.box.scrollTop;
+    const at = keepPlace ? this.box.scrollTop : 0;
     this.box.replaceChildren(...[
       this.head(node, event),
       this.path(node),
@@ -64,7 +66,7 @@ export class Details {
       event.failures && event.failures.length ? section("Failed attempts", valueOf(event.failures)) : null,
       raw(event),
     ].filter(Boolean));
-    this.box.scrollTop = keepPlace ? at : 0;
+    if (at || !keepPlace) this.box.scrollTop = at;
   }
 
   head(node, event) {

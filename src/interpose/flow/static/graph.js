@@ -1,7 +1,7 @@
 // The graph: only what can be seen is in the document, so that thousands of nodes cost what a screenful costs.
 
 import { CARD, edgePath, layout } from "./layout.js";
-import { duration, el, icon, oneLine, short } from "./text.js";
+import { duration, el, icon, oneLine, short, watched } from "./text.js";
 
 const MARGIN = 300;
 const SCALES = [0.4, 0.55, 0.7, 0.85, 1, 1.25, 1.5];
@@ -16,6 +16,7 @@ export class Graph {
     this.plan = { items: [], bands: [], edges: [], width: 0, height: 0 };
     this.cards = new Map();
     this.bands = new Map();
+    this.spare = { cards: [], bands: [] };
     this.places = new Map();
     this.scale = matchMedia("(max-width: 760px)").matches ? 0.85 : 1;
     this.natural = this.scale;
@@ -32,9 +33,8 @@ export class Graph {
     this.canvas.style.transform = `scale(${this.scale})`;
     this.sizer.append(this.canvas);
     box.append(this.sizer);
-    box.addEventListener("scroll", () => this.draw(), { passive: true });
     box.addEventListener("click", (event) => this.clicked(event));
-    new ResizeObserver(() => this.draw()).observe(box);
+    this.seen = watched(box, () => this.draw());
   }
 
   /** Show a run; `view` has the `selected` node, the `matches` of a search or null, and the time `now`. */
@@ -57,18 +57,19 @@ export class Graph {
     this.bands.clear();
     this.lines.setAttribute("d", "");
     this.lit.setAttribute("d", "");
-    this.box.scrollTo(0, 0);
     this.run = null;
+    this.seen.scrollTo(0, 0);
   }
 
   draw() {
-    if (!this.run || !this.box.clientHeight) return;
-    const k = this.scale;
-    const [left, top] = [this.box.scrollLeft / k - MARGIN, this.box.scrollTop / k - MARGIN];
-    const [right, bottom] = [left + this.box.clientWidth / k + 2 * MARGIN, top + this.box.clientHeight / k + 2 * MARGIN];
+    if (!this.run || !this.seen.height) return;
+    const [k, seen] = [this.scale, this.seen];
+    const [left, top] = [seen.left / k - MARGIN, seen.top / k - MARGIN];
+    const [right, bottom] = [left + seen.width / k + 2 * MARGIN, top + seen.height / k + 2 * MARGIN];
     const inside = (x, y, width, height) => x < right && x + width > left && y < bottom && y + height > top;
-    this.sync(this.bands, this.plan.bands.filter((b) => inside(b.x, b.y, b.width, b.height)), (band) => this.band(band));
-    this.sync(this.cards, this.plan.items.filter((i) => inside(i.x, i.y, CARD.width, CARD.height)), (item) => this.card(item));
+    const { plan, spare } = this;
+    this.sync(this.bands, spare.bands, plan.bands.filter((b) => inside(b.x, b.y, b.width, b.height)), (made, band) => this.band(made, band));
+    this.sync(this.cards, spare.cards, plan.items.filter((i) => inside(i.x, i.y, CARD.width, CARD.height)), (made, item) => this.card(made, item));
     let [lines, lit] = ["", ""];
     for (const edge of this.plan.edges) {
       const { from, to } = edge;
@@ -80,49 +81,60 @@ export class Graph {
     if (lit !== this.drawnLit) this.lit.setAttribute("d", (this.drawnLit = lit));
   }
 
-  sync(pool, wanted, update) {
-    const kept = new Set();
-    for (const one of wanted) {
-      kept.add(one.node.id);
-      update(one);
-    }
+  /** Bring the elements of `pool` in line with the places that are `wanted`; what leaves is used again. */
+  sync(pool, spare, wanted, update) {
+    const kept = new Set(wanted.map((one) => one.node.id));
     for (const [id, made] of pool) {
       if (kept.has(id)) continue;
-      made.remove();
       pool.delete(id);
+      spare.push(made);
     }
+    for (const one of wanted) {
+      const made = pool.get(one.node.id);
+      if (!made) {
+        pool.set(one.node.id, update(spare.pop(), one));
+      } else update(made, one);
+    }
+    for (const made of spare.splice(0)) made.remove();
   }
 
-  band(band) {
-    let made = this.bands.get(band.node.id);
+  band(made, band) {
     if (!made) {
-      made = el("div", { class: "band", "data-id": band.node.id }, el("span", { class: "band-name" }), el("span", { class: "band-time" }));
-      this.bands.set(band.node.id, made);
-      made.style.zIndex = band.node.depth;
+      made = el("div", {}, el("span", { class: "band-name" }), el("span", { class: "band-time" }));
       this.under.append(made);
     }
-    made.style.transform = `translate(${band.x}px, ${band.y}px)`;
-    made.style.width = `${band.width}px`;
-    made.style.height = `${band.height}px`;
+    if (made.node !== band.node) {
+      made.node = band.node;
+      made.style.zIndex = band.node.depth;
+      made.dataset.id = band.node.id;
+    }
+    put(made, "transform", `translate(${band.x}px, ${band.y}px)`);
+    put(made, "width", `${band.width}px`);
+    put(made, "height", `${band.height}px`);
     this.mark(made, band.node, "band");
     set(made.children[0], oneLine(band.node.name));
     set(made.children[1], times(band.node, this.view.now));
+    return made;
   }
 
-  card(item) {
+  card(made, item) {
     const { node } = item;
-    let made = this.cards.get(node.id);
     if (!made) {
-      made = el("div", { class: "card", "data-id": node.id, id: `g-${node.id}` },
-        el("span", { class: "card-icon" }, icon(node.kind)),
+      made = el("div", {},
+        el("span", { class: "card-icon" }),
         el("span", { class: "card-name" }),
         el("span", { class: "card-note" }),
         el("span", { class: "card-state" }),
         el("button", { class: "card-fold", type: "button", tabindex: "-1" }));
-      this.cards.set(node.id, made);
       this.canvas.append(made);
     }
-    made.style.transform = `translate(${item.x}px, ${item.y}px)`;
+    if (made.node !== node) {
+      if (made.node?.kind !== node.kind) made.children[0].replaceChildren(icon(node.kind));
+      made.node = node;
+      made.dataset.id = node.id;
+      made.version = null;
+    }
+    put(made, "transform", `translate(${item.x}px, ${item.y}px)`);
     this.mark(made, node, "card");
     if (made.version !== node.version) {
       made.version = node.version;
@@ -131,6 +143,7 @@ export class Graph {
     }
     set(made.children[2], note(node, this.view.now));
     this.foldButton(made.children[4], node);
+    return made;
   }
 
   foldButton(button, node) {
@@ -161,27 +174,30 @@ export class Graph {
   }
 
   /** Scroll so that the node can be seen. */
-  reveal(node, smooth) {
+  reveal(node) {
     const place = node && this.places.get(node.id);
     if (!place) return;
-    const k = this.scale;
-    const [width, height] = place.isBand ? [CARD.width, 24] : [CARD.width, CARD.height];
-    const left = nearest(this.box.scrollLeft, this.box.clientWidth, place.x * k, width * k);
-    const top = nearest(this.box.scrollTop, this.box.clientHeight, place.y * k, height * k);
-    if (left !== this.box.scrollLeft || top !== this.box.scrollTop) this.box.scrollTo({ left, top, behavior: smooth ? "smooth" : "instant" });
+    const [k, seen] = [this.scale, this.seen];
+    const height = place.isBand ? 24 : CARD.height;
+    seen.scrollTo(nearest(seen.left, seen.width, place.x * k, CARD.width * k), nearest(seen.top, seen.height, place.y * k, height * k));
   }
 
   /** Make the graph larger (1) or smaller (-1), or its own size (0). */
   zoom(by) {
     const at = SCALES.indexOf(this.scale);
-    const [cx, cy] = [(this.box.scrollLeft + this.box.clientWidth / 2) / this.scale, (this.box.scrollTop + this.box.clientHeight / 2) / this.scale];
+    const { seen } = this;
+    const [cx, cy] = [(seen.left + seen.width / 2) / this.scale, (seen.top + seen.height / 2) / this.scale];
     this.scale = by ? SCALES[Math.min(SCALES.length - 1, Math.max(0, at + by))] : this.natural;
     this.canvas.style.transform = `scale(${this.scale})`;
     this.sizer.style.width = `${this.plan.width * this.scale}px`;
     this.sizer.style.height = `${this.plan.height * this.scale}px`;
-    this.box.scrollTo(cx * this.scale - this.box.clientWidth / 2, cy * this.scale - this.box.clientHeight / 2);
+    seen.scrollTo(cx * this.scale - seen.width / 2, cy * this.scale - seen.height / 2);
     this.draw();
   }
+}
+
+function put(element, property, value) {
+  if (element.style[property] !== value) element.style[property] = value;
 }
 
 function set(element, text) {

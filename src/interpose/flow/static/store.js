@@ -95,6 +95,23 @@ export class Run {
   }
 }
 
+/** Bring a summary up to an event that came after it. */
+function counted({ id, summary }, event) {
+  summary.events = event.seq + 1;
+  if (event.phase === "start") {
+    summary.nodes += 1;
+    if (event.kind === "step" && event.run_id === id) summary.steps += 1;
+  } else {
+    if (event.status === "error") summary.errors += 1;
+    if (event.usage && event.kind === "model") summary.usage = sumOf(summary.usage, event.usage);
+  }
+}
+
+function sumOf(one, other) {
+  const names = Object.keys({ ...one, ...other });
+  return Object.fromEntries(names.map((name) => [name, (one[name] || 0) + (other[name] || 0)]));
+}
+
 /** All runs, newest first in `list`. `changed` is called after each change. */
 export class Store {
   constructor(changed) {
@@ -148,8 +165,7 @@ export class Store {
   event(event) {
     const run = this.runs.get(event.run);
     if (!run) return;
-    run.summary.events = Math.max(run.summary.events, event.seq + 1);
-    if (event.phase === "start") run.summary.nodes += event.seq >= run.next ? 1 : 0;
+    if (event.seq >= run.summary.events) counted(run, event);
     if (run.loaded && !run.apply(event)) this.load(run);
     this.changed("event", run);
   }

@@ -33,14 +33,34 @@ export function el(tag, props = {}, ...children) {
   return made;
 }
 
-/** Return the icon of a kind of node. */
-export function icon(name) {
+/**
+ * Keep what can be seen of a box in `view`, and call `changed` when it is another part. Asking the box itself while
+ * drawing would make the browser lay out the page anew, each time.
+ */
+export function watched(box, changed) {
+  const view = { left: 0, top: 0, width: 0, height: 0 };
+  const look = () => {
+    [view.left, view.top, view.width, view.height] = [box.scrollLeft, box.scrollTop, box.clientWidth, box.clientHeight];
+    changed();
+  };
+  box.addEventListener("scroll", look, { passive: true });
+  new ResizeObserver(look).observe(box);
+  view.scrollTo = (left, top) => {
+    if (left === view.left && top === view.top) return;
+    box.scrollTo(left, top);
+    look();
+  };
+  return view;
+}
+
+/** Return the icon of a kind of node: a copy of a symbol's paths, which costs less than a reference to them. */
+export function icon(kind) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
   svg.setAttribute("class", "icon");
+  svg.setAttribute("viewBox", "0 0 16 16");
   svg.setAttribute("aria-hidden", "true");
-  use.setAttribute("href", `#i-${["run", "step", "model", "tool"].includes(name) ? name : "step"}`);
-  svg.append(use);
+  const symbol = document.getElementById(`i-${["run", "step", "model", "tool"].includes(kind) ? kind : "step"}`);
+  svg.append(...[...symbol.children].map((path) => path.cloneNode()));
   return svg;
 }
 
@@ -71,10 +91,12 @@ export function money(usd) {
   return `$${usd < 0.01 ? usd.toFixed(5) : usd.toFixed(3)}`;
 }
 
+const TIME = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
 /** Return the time of day, with the date where it is not today. */
 export function clock(seconds) {
   const then = new Date(seconds * 1000);
-  const time = then.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  const time = TIME.format(then);
   return then.toDateString() === new Date().toDateString() ? time : `${then.toLocaleDateString()} ${time}`;
 }
 

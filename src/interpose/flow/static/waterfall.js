@@ -1,6 +1,6 @@
 // The timeline: one row a node, its bar on the time of the run. Only the rows that can be seen are in the document.
 
-import { duration, el, icon, oneLine } from "./text.js";
+import { duration, el, icon, oneLine, watched } from "./text.js";
 
 const ROW = 28;
 const MORE = 8;
@@ -9,7 +9,6 @@ const TICKS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3,
 export class Waterfall {
   constructor(box, axis, { choose, fold }) {
     this.box = box;
-    this.axis = axis;
     this.choose = choose;
     this.fold = fold;
     this.rows = [];
@@ -17,13 +16,13 @@ export class Waterfall {
     this.pool = [];
     this.sizer = el("div", { class: "sizer" });
     box.append(this.sizer);
-    box.addEventListener("scroll", () => this.draw(), { passive: true });
+    this.ticks = el("div", { class: "ticks" });
+    axis.append(this.ticks);
     box.addEventListener("click", (event) => this.clicked(event));
-    new ResizeObserver(() => this.draw()).observe(box);
+    this.seen = watched(box, () => this.draw());
   }
 
   show(run, view) {
-    if (this.run !== run) this.box.scrollTo(0, 0);
     if (this.run !== run || this.version !== run.version || this.folds !== run.folded.size) {
       this.rows = run.rows();
       this.places = new Map(this.rows.map((node, index) => [node, index]));
@@ -39,13 +38,15 @@ export class Waterfall {
     this.sizer.style.height = "0";
     for (const row of this.pool) row.remove();
     this.pool = [];
-    this.axis.replaceChildren();
+    this.ticks.replaceChildren();
+    this.seen.scrollTo(0, 0);
   }
 
   draw() {
-    if (!this.run || !this.box.clientHeight) return;
-    const first = Math.max(0, Math.floor(this.box.scrollTop / ROW) - MORE);
-    const last = Math.min(this.rows.length, Math.ceil((this.box.scrollTop + this.box.clientHeight) / ROW) + MORE);
+    const { seen } = this;
+    if (!this.run || !seen.height) return;
+    const first = Math.max(0, Math.floor(seen.top / ROW) - MORE);
+    const last = Math.max(first, Math.min(this.rows.length, Math.ceil((seen.top + seen.height) / ROW) + MORE));
     const start = this.run.start;
     const span = Math.max(0.05, this.run.end(this.view.now) - start);
     while (this.pool.length < last - first) this.pool.push(this.newRow());
@@ -75,7 +76,7 @@ export class Waterfall {
       row.version = null;
       row.setAttribute("aria-level", node.depth + 1);
       name.style.setProperty("--depth", Math.min(node.depth, 12));
-      name.children[1].replaceChildren(icon(node.kind));
+      if (row.kind !== node.kind) name.children[1].replaceChildren(icon((row.kind = node.kind)));
     }
     const top = `translateY(${index * ROW}px)`;
     if (row.style.transform !== top) row.style.transform = top;
@@ -125,18 +126,17 @@ export class Waterfall {
   }
 
   drawAxis(span) {
-    const wanted = span / Math.max(2, Math.floor(this.axis.clientWidth / 130));
+    const wanted = span / Math.max(2, Math.floor((this.seen.width * 0.6) / 110));
     const step = TICKS.find((tick) => tick >= wanted) || TICKS[TICKS.length - 1];
-    const key = `${step}/${span}`;
-    if (key === this.axisKey) return;
-    this.axisKey = key;
-    const ticks = [];
-    for (let at = 0; at <= span; at += step) {
-      const tick = el("span", { class: "tick", text: duration(at) || "0" });
-      tick.style.left = `${(100 * at) / span}%`;
-      ticks.push(tick);
+    const count = Math.min(60, Math.floor(span / step) + 1);
+    const ticks = this.ticks.children;
+    while (ticks.length > count) this.ticks.lastChild.remove();
+    for (let n = 0; n < count; n++) {
+      const tick = ticks[n] || this.ticks.appendChild(el("span", { class: "tick" }));
+      const said = n ? duration(n * step) : "0";
+      if (tick.textContent !== said) tick.textContent = said;
+      tick.style.left = `${(100 * n * step) / span}%`;
     }
-    this.axis.replaceChildren(el("div", { class: "ticks" }, ticks));
   }
 
   clicked(event) {
@@ -149,8 +149,9 @@ export class Waterfall {
   reveal(node) {
     const index = this.places.get(node);
     if (index === undefined) return;
+    const { seen } = this;
     const [top, bottom] = [index * ROW, (index + 1) * ROW];
-    if (top < this.box.scrollTop) this.box.scrollTop = top - ROW;
-    else if (bottom > this.box.scrollTop + this.box.clientHeight) this.box.scrollTop = bottom + ROW - this.box.clientHeight;
+    if (top < seen.top) seen.scrollTo(0, Math.max(0, top - ROW));
+    else if (bottom > seen.top + seen.height) seen.scrollTo(0, bottom + ROW - seen.height);
   }
 }
