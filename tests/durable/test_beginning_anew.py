@@ -1,6 +1,7 @@
 """A run whose process closes in the middle begins anew elsewhere: what its hooks, stores and nested runs then see."""
 
 import asyncio
+import sqlite3
 from collections.abc import Callable
 from typing import Any
 
@@ -257,3 +258,30 @@ async def test_context_of_a_tool_is_that_of_the_run(anew: Anew) -> None:
 
     await anew(lambda extra: Agent(model, tools=[noting([])], middleware=[*extra, Counts()]))
     assert state == [("r1", "t1", {"results": 1})]
+
+
+async def test_run_that_another_process_took_over_stops_and_writes_nothing(sqlite: Place) -> None:
+    store, ends = MemoryStore(), asyncio.Event()
+    log: list[str] = []
+
+    class Watch(Middleware[Any]):
+        def on_abort(self, ctx: Any, info: Any) -> None:
+            log.append("aborted")
+            ends.set()
+
+    @tool
+    async def slow() -> str:
+        """Take so long that others think this process is gone."""
+        with sqlite3.connect(sqlite.url.removeprefix("sqlite:///")) as database:
+            database.execute("UPDATE workflow_status SET owner_xid = 'another'")
+        database.close()
+        log.append("slow")
+        return "done"
+
+    model = counting(calls(("slow", {})), text("never"))
+    agent = Agent(model, tools=[slow], middleware=[Watch()], store=store)
+    async with DBOSAgents({"a": agent}, database_url=sqlite.url) as agents:
+        await agents.submit("a", "go", thread_id="t1")
+        async with asyncio.timeout(10):
+            await ends.wait()
+    assert (log, len(model.requests), list(await store.load("t1"))) == (["slow", "aborted"], 1, [])

@@ -1,6 +1,7 @@
 """Several processes on one database: the example of a fleet, and who takes over what."""
 
 import asyncio
+import os
 import re
 import subprocess
 import sys
@@ -10,11 +11,12 @@ from typing import Any
 import pytest
 from tests.durable.conftest import Place
 
-from interpose import Agent, ConfigurationError, Middleware
+from interpose import Agent, ConfigurationError, Middleware, tool
 from interpose.durable.dbos import DBOSAgents
-from interpose.durable.executors import FileLocks, PostgresLocks, take_id
+from interpose.durable.executors import FileLocks, take_id
 from interpose.durable.options import Options
-from interpose.testing import ScriptedModel, text
+from interpose.durable.postgres import PostgresLocks
+from interpose.testing import ScriptedModel, calls, text
 
 ROOT = Path(__file__).parents[2]
 
@@ -145,3 +147,30 @@ async def test_run_of_another_version_is_left_alone(hanging: tuple[Hanging, Any]
         assert await agents.handle("r1").status() == "running"
     async with make(executor="one") as agents:
         assert (await agents.handle("r1").result()).text == "done"
+
+
+async def test_run_waits_while_the_database_is_away(postgres: Place, request: pytest.FixtureRequest) -> None:
+    if os.environ.get("INTERPOSE_TEST_POSTGRES"):
+        pytest.skip("needs a Postgres of its own, to stop it")
+    server = request.getfixturevalue("postgres_server")
+    noted: list[int] = []
+
+    @tool
+    async def note(n: int) -> int:
+        """Note a number."""
+        noted.append(n)
+        if n == 1:
+            await asyncio.to_thread(server.stop)
+            asyncio.get_running_loop().call_later(1.0, starting.set)
+        return n
+
+    starting = asyncio.Event()
+    turns = [calls(("note", {"n": n})) for n in range(3)]
+    agent = Agent(ScriptedModel(*turns, text("done")), tools=[note])
+    async with DBOSAgents({"a": agent}, database_url=postgres.url, schema=postgres.schema) as agents:
+        handle = await agents.submit("a", "go")
+        await starting.wait()
+        await asyncio.to_thread(server.start)
+        async with asyncio.timeout(40):
+            assert (await handle.result()).text == "done"
+    assert noted == [0, 1, 2]

@@ -11,7 +11,7 @@ from typing import Any, Self
 from urllib.parse import unquote
 
 from interpose.agent import Agent
-from interpose.durable.executors import FileLocks, Locks, PostgresLocks
+from interpose.durable.executors import FileLocks, Locks
 from interpose.errors import ConfigurationError
 
 OWN_CONFIG = ("name", "system_database_url", "executor_id", "application_version", "dbos_system_schema", "serializer")
@@ -86,9 +86,14 @@ class Options:
 
     def config(self, executor: str) -> dict[str, Any]:
         """Return DBOS' configuration: executor and version pinned, since both decide who takes a cut run over."""
+        more = dict(self.more)
+        if not _path(self.url):
+            from interpose.durable.postgres import connector
+
+            more["db_engine_kwargs"] = {"creator": connector(self.url), **more.get("db_engine_kwargs", {})}
         return {
             "log_level": "ERROR",
-            **self.more,
+            **more,
             "name": self.app,
             "system_database_url": self.url,
             "executor_id": executor,
@@ -108,6 +113,8 @@ class Options:
         """
         path = _path(self.url)
         if not path:
+            from interpose.durable.postgres import PostgresLocks
+
             return PostgresLocks(self.url, f"{self.schema}:{self.app}")
         try:
             with closing(sqlite3.connect(path, timeout=30)) as database:

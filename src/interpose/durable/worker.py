@@ -218,7 +218,7 @@ class Worker:
         assert self._locks is not None
         assert self._lock is not None
         if not await asyncio.to_thread(self._lock.held):
-            logger.error("executor %s has lost its lock: others may take its runs for crashed ones", self.executor)
+            logger.warning("executor %s has lost its lock; others may take its runs for crashed ones", self.executor)
         for executor in await engine.busy_executors(self._options.version) - {self.executor}:
             lock = await asyncio.to_thread(self._locks.take, executor)
             if lock is None:
