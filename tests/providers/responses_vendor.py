@@ -232,7 +232,7 @@ def _turns(item: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
         case "message":
             content = item["content"]
             for part in content if isinstance(content, list) else [{"type": "input_text", "text": content}]:
-                is_text = part["type"] == "input_text"
+                is_text = part["type"] in ("input_text", "output_text")
                 yield (item["role"], part["text"]) if is_text else image_turn(part["image_url"])
         case other:
             yield (other, item)
@@ -254,10 +254,17 @@ def _item_problems(items: list[dict[str, Any]]) -> Iterator[str]:
             if item["call_id"] not in asked or item["call_id"] in answered:
                 yield f"{where}: no tool call found for output of {item['call_id']!r}"
             answered.append(item["call_id"])
-        elif kind == "reasoning":
+        if item.get("id", "").startswith(("msg_", "fc_")) and (
+            not number or items[number - 1].get("type") != "reasoning"
+        ):
+            yield f"{where}: {item['id']} was provided without its required reasoning item"
+        if kind == "reasoning":
             following = items[number + 1] if number + 1 < len(items) else {}
             is_said = following.get("role") == "assistant"
-            if not is_said and following.get("type", "message") in ("message", "function_call_output"):
+            id = str(int(item["id"].rpartition("_")[2]) + 1)  # this server counts the items of an answer
+            if not str(following.get("id")).endswith(f"_{id}") or (
+                not is_said and following.get("type", "message") in ("message", "function_call_output")
+            ):
                 yield f"{where}: reasoning was provided without its required following item"
             if not item.get("encrypted_content"):
                 yield f"{where}: item {item['id']!r} not found: items are not persisted when store is false"

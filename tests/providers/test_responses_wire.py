@@ -198,8 +198,36 @@ async def test_items_go_back_in_order_and_as_they_were() -> None:
         SEARCH,
         {"type": "message", "role": "assistant", "content": "Lyon.", "phase": "final_answer"},
         {**again, "id": "rs_2"},
-        {"type": "function_call", "call_id": "call_1", "name": "population", "arguments": '{"city":"Lyon"}'},
+        {key: value for key, value in CALL.items() if key != "status"},
     ]
+
+
+async def test_an_answer_behind_reasoning_goes_back_under_its_id() -> None:
+    (_, said) = sent(await answered(REASONING, MESSAGE))
+    text = {"type": "output_text", "text": "Lyon.", "annotations": []}
+    assert said == {**MESSAGE, "content": [text]}
+
+
+async def test_ids_stay_behind_where_the_reasoning_is_gone() -> None:
+    message = await answered(REASONING, MESSAGE, {**REASONING, "id": "rs_2"}, CALL)
+    parts = tuple(part for part in message.parts if not isinstance(part, ReasoningPart))
+    said, call = sent(AssistantMessage(parts=parts))
+    assert (said["content"], "id" in said, "id" in call) == ("Lyon.", False, False)
+
+
+async def test_of_parallel_calls_the_first_belongs_to_the_reasoning() -> None:
+    others = [{**CALL, "id": f"fc_{n}", "call_id": f"call_{n}"} for n in (2, 3)]
+    assert [item.get("id") for item in sent(await answered(REASONING, CALL, *others))] == ["rs_1", "fc_1", None, None]
+
+
+def test_notes_that_come_late_find_their_calls() -> None:
+    calls = [{**CALL, "id": f"fc_{n}", "call_id": f"call_{n}", "namespace": f"n{n}"} for n in (1, 2)]
+    added = [{"type": "response.output_item.added", "output_index": n, "item": call} for n, call in enumerate(calls)]
+    done = [{**event, "type": "response.output_item.done"} for event in added]
+    chunks = streamed(*added, *done, COMPLETED)
+    parts = tuple(ToolCall(one.id or "", "f") for one in chunks if isinstance(one, ToolCallDelta))
+    notes = tuple(one for one in chunks if isinstance(one, ProviderPart))
+    assert [item["namespace"] for item in sent(AssistantMessage(parts=(*parts, *notes)))] == ["n1", "n2"]
 
 
 async def test_reasoning_reads_as_one_text() -> None:
@@ -353,6 +381,7 @@ def test_items_that_come_whole_are_told_whole() -> None:
     assert thought.text == "First.\n\nThen."
     assert rest == [
         TextDelta("Lyon."),
+        ProviderPart({"type": "message", "id": "msg_1"}),
         ToolCallDelta(0, "call_1", "population", '{"city":"Lyon"}'),
         Finish("tool_calls"),
     ]

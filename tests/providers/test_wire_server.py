@@ -94,6 +94,8 @@ def items_problems(*items: Any) -> list[str]:
         ([USER, ASKED, RESULT, RESULT], "no tool call found"),
         ([USER, THOUGHT, USER], "without its required following item"),
         ([USER, THOUGHT], "without its required following item"),
+        ([USER, THOUGHT, ASKED, RESULT], "without its required following item"),
+        ([USER, {**ASKED, "id": "fc_2"}, RESULT], "without its required reasoning item"),
         ([USER, {**THOUGHT, "encrypted_content": None}, ASKED, RESULT], "not persisted"),
         ([{**USER, "content": [{"type": "text", "text": "hi"}]}], "'text'"),
     ],
@@ -103,7 +105,7 @@ def test_illegal_items_are_refused(items: list[Any], told: str) -> None:
 
 
 def test_legal_items_pass() -> None:
-    assert items_problems(USER, THOUGHT, ASKED, RESULT, {"role": "assistant", "content": "so"}) == []
+    assert items_problems(USER, THOUGHT, {**ASKED, "id": "fc_2"}, RESULT, {"role": "assistant", "content": "so"}) == []
 
 
 async def test_a_stage_fails_where_a_request_was_illegal() -> None:

@@ -25,7 +25,7 @@ from interpose.text import to_json
 MESSAGE_NOTE, CALL_NOTE = "message", "function_call"
 """Types of parts that say more about the text or the call before them, and are no item by themselves."""
 NOTE_FIELDS = {MESSAGE_NOTE: ("phase",), CALL_NOTE: ("namespace", "caller", "async")}
-"""What of such a part goes back."""
+"""What of such a part goes back; its id does too, behind the reasoning that it belongs to."""
 
 
 def wire_input(request: ModelRequest, names: Mapping[str, str], stored: bool) -> list[dict[str, Any]]:
@@ -66,8 +66,9 @@ def _said(
 ) -> list[dict[str, Any]]:
     """Return the items of an answer.
 
-    Messages and calls go back without their ids: a server that has ids refuses them where the reasoning before them is
-    gone, as a layer may have cut it. Reasoning is refused where nothing follows it, and stays behind there.
+    A server refuses an item by its id where the reasoning before it is gone, as a layer may have cut it, and reasoning
+    that is not followed by its item. So ids go back right behind reasoning only, and reasoning that nothing follows
+    stays behind.
     """
     items: list[dict[str, Any]] = []
     for part in message.content():
@@ -103,15 +104,29 @@ def _call(call: ToolCall, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _put_back(items: list[dict[str, Any]], data: Mapping[str, Any]) -> None:
-    """Put a part of the vendor's own back: as an item, or, where it only says more about the item before, into that."""
+    """Put a part of the vendor's own back: as an item, or, where it only says more about one before, into that."""
     kind = data.get("type")
     if kind not in NOTE_FIELDS:
         items.append(dict(data))
         return
-    last = items[-1] if items else {}
-    is_meant = last.get("role") == "assistant" if kind == MESSAGE_NOTE else last.get("type") == "function_call"
-    if is_meant:
-        last.update({field: data[field] for field in NOTE_FIELDS[kind] if data.get(field) is not None})
+    place = _place_of(items, data)
+    if place is None:
+        return
+    item = items[place]
+    item.update({field: data[field] for field in NOTE_FIELDS[kind] if data.get(field) is not None})
+    if data.get("id") and place and items[place - 1].get("type") == TYPE:
+        item["id"] = data["id"]
+        if kind == MESSAGE_NOTE:
+            text = {"type": "output_text", "text": item["content"], "annotations": []}
+            item.update(status="completed", content=[text])
+
+
+def _place_of(items: list[dict[str, Any]], note: Mapping[str, Any]) -> int | None:
+    """Return where the item stands that *note* is about: the last one of its type, of calls the one with its id."""
+    kind = note["type"]
+    places = [place for place in range(len(items) - 1, -1, -1) if items[place].get("type") == kind]
+    call_id = wire_id(note["call_id"]) if note.get("call_id") else None
+    return next((place for place in places if items[place].get("call_id") == call_id), next(iter(places), None))
 
 
 def _contents(parts: Iterable[Any], request: ModelRequest) -> list[dict[str, Any]]:

@@ -64,12 +64,16 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
 
 
 class _Item:
-    """An item of the answer while it comes in: how much was told of it, and, of a call, its number among the calls."""
+    """An item of the answer while it comes in: how much was told of it, and, of a call, its number among the calls.
 
-    __slots__ = ("call", "is_done", "shown", "told")
+    *follows* says that it stands right behind reasoning.
+    """
 
-    def __init__(self, call: int | None) -> None:
-        self.call = call
+    __slots__ = ("call", "follows", "is_done", "shown", "told")
+
+    def __init__(self, follows: bool) -> None:
+        self.call: int | None = None
+        self.follows = follows
         self.shown = ""
         self.told = 0
         self.is_done = False
@@ -83,13 +87,24 @@ class ResponsesReader:
     told then.
     """
 
-    __slots__ = ("_calls", "_finish", "_is_refused", "_items", "_message_id", "_names", "_provider", "_said")
+    __slots__ = (
+        "_after_reasoning",
+        "_calls",
+        "_finish",
+        "_is_refused",
+        "_items",
+        "_message_id",
+        "_names",
+        "_provider",
+        "_said",
+    )
 
     def __init__(self, names: Mapping[str, str], provider: str = "") -> None:
         self._names = names
         self._provider = provider
         self._items: dict[Any, _Item] = {}
         self._calls = 0
+        self._after_reasoning = False
         self._finish: Finish | None = None
         self._is_refused = False
         self._message_id = ""
@@ -159,7 +174,8 @@ class ResponsesReader:
             key = event.get("item_id") or (event.get("item") or {}).get("id")
         item = self._items.get(key)
         if item is None:
-            item = self._items[key] = _Item(None)
+            item = self._items[key] = _Item(self._after_reasoning)
+            self._after_reasoning = False
         return item
 
     def _added(self, event: Mapping[str, Any]) -> None:
@@ -230,6 +246,7 @@ class ResponsesReader:
         text = "" if state.shown else text_of(item, shown_of(item))
         shown = state.shown or shown_of(item)
         self._said.append(ReasoningDelta(text, signature_of(item, shown)))
+        self._after_reasoning = True
 
     def _message_done(self, item: Mapping[str, Any], state: _Item) -> None:
         contents = item.get("content") or ()
@@ -238,18 +255,23 @@ class ResponsesReader:
         if text and not state.told:
             self._said.append(TextDelta(text))
         notes = [note for one in contents for note in one.get("annotations") or ()]
-        note = {"phase": item.get("phase"), "annotations": notes}
-        if any(note.values()):
-            self._own({"type": MESSAGE_NOTE, **{k: v for k, v in note.items() if v}})
+        self._note(MESSAGE_NOTE, state, item, {"phase": item.get("phase"), "annotations": notes})
 
     def _call_done(self, item: Mapping[str, Any], state: _Item) -> None:
         self._begin_call(state, item)
         args = item.get("arguments") or ""
         if args and not state.told:
             self._said.append(ToolCallDelta(state.call, args=args))
-        more = {key: value for key, value in item.items() if key not in _CALL_FIELDS and value is not None}
-        if more:
-            self._own({"type": CALL_NOTE, **more})
+        more = {key: value for key, value in item.items() if key not in _CALL_FIELDS}
+        self._note(CALL_NOTE, state, item, more)
+
+    def _note(self, kind: str, state: _Item, item: Mapping[str, Any], more: Mapping[str, Any]) -> None:
+        """Tell what an item says beside its text or arguments, and the id of one that reasoning belongs to."""
+        told = {"id": item.get("id") if state.follows else None, **more}
+        told = {key: value for key, value in told.items() if value}
+        if told:
+            call = {"call_id": item["call_id"]} if kind == CALL_NOTE else {}
+            self._own({"type": kind, **call, **told})
 
     def _ended(self, event: Mapping[str, Any]) -> None:
         response = event["response"]
