@@ -524,6 +524,22 @@ async def test_a_missing_key_is_named_at_the_first_call(call: type_of_call) -> N
 
 @live
 @both
+@pytest.mark.parametrize("key", ["sk-\u201cabc\u201d", "sk abc", "sk-\x00abc"])
+async def test_a_key_that_is_none_is_told_without_showing_it(call: type_of_call, key: str) -> None:
+    with pytest.raises(AuthFailed, match="characters that no key has") as caught:
+        await call(OpenAIChat("gpt-x", api_key=key), request_of())
+    assert "abc" not in str(caught.value)
+
+
+@live
+async def test_blanks_round_a_key_are_no_part_of_it() -> None:
+    async with ChatServer(events(*ANSWER)) as server:
+        await fold(OpenAIChat("m", base_url=server.base_url, api_key=" k\n").stream(request_of()))
+    assert server.headers[0]["authorization"] == "Bearer k"
+
+
+@live
+@both
 async def test_real_calls_can_be_forbidden(call: type_of_call) -> None:
     with refuse_real_calls(), pytest.raises(ConfigurationError, match="openai:m"):
         await call(OpenAIChat("m", api_key="k"), request_of())

@@ -50,9 +50,17 @@ def test_openai_name_gives_that_model() -> None:
     assert (model.provider, model.name) == ("openai", "ft:gpt-x:org")
 
 
-def test_openai_without_a_name_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="needs the name of a model"):
-        resolve("openai:")
+def test_responses_are_asked_for_by_name() -> None:
+    pytest.importorskip("openai", reason="needs pip install 'interpose[openai]'")
+    model = resolve("openai-responses:gpt-5.5")
+    assert (type(model).__name__, model.provider, model.name) == ("OpenAIResponses", "openai-responses", "gpt-5.5")
+    assert model.profile == resolve("openai:gpt-5.5").profile
+
+
+@pytest.mark.parametrize("provider", ["openai", "openai-responses"])
+def test_openai_without_a_name_is_refused(provider: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"needs the name of a model, for instance '{provider}:gpt-5.5'"):
+        resolve(f"{provider}:")
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,24 @@ async def test_details_of_reasoning_come_in_pieces_and_go_back_joined() -> None:
     ]
 
 
+async def test_blocks_of_thinking_go_back_joined() -> None:
+    pieces = [
+        {"type": "thinking", "thinking": text, "signature": sign} for text, sign in (("I ", ""), ("think", "sig"))
+    ]
+    deltas = [chunk(reasoning_content=piece["thinking"], thinking_blocks=[piece]) for piece in pieces]
+    response = await read(*deltas, chunk("stop", content="Yes."))
+    assert response.message.reasoning == "I think"
+    assert sent(response.message)["thinking_blocks"] == [
+        {"type": "thinking", "thinking": "I think", "signature": "sig"}
+    ]
+
+
+async def test_what_a_server_adds_to_a_function_goes_back_in_it() -> None:
+    function = {"name": "f", "arguments": "{}", "provider_specific_fields": {"thought_signature": "s"}}
+    response = await read(chunk("tool_calls", tool_calls=[{"index": 0, "id": "c1", "function": function}]))
+    assert sent(response.message)["tool_calls"][0]["function"] == function
+
+
 async def test_official_server_gets_nothing_that_it_does_not_know() -> None:
     response = await read(chunk("tool_calls", reasoning_details=[{"type": "x"}], tool_calls=[GEMINI_CALL]))
     wire = sent(response.message, OFFICIAL)

@@ -5,12 +5,14 @@ from typing import Any
 
 from interpose.messages import ProviderPart
 
-MESSAGE_FIELDS = ("reasoning_details", "extra_content")
-"""Fields of a message that go back: reasoning with its signatures as routers give it, and Gemini's signatures."""
+MESSAGE_FIELDS = ("reasoning_details", "thinking_blocks", "extra_content")
+"""Fields of a message that go back: reasoning with its signatures as two routers give it, and Gemini's signatures."""
 CALLS = "tool_calls"
 """The field that holds what was added to calls: a list of `{"index", "id"}` with the added fields."""
 _OWN_CALL_FIELDS = frozenset({"index", "id", "type", "function"})
-_JOINED = ("reasoning.text", "reasoning.summary")
+_OWN_FUNCTION_FIELDS = frozenset({"name", "arguments"})
+_TEXTS = {"reasoning.text": "text", "reasoning.summary": "summary", "thinking": "thinking"}
+"""Type of a piece of reasoning -> the field with its text."""
 
 
 def extras_of(delta: Mapping[str, Any]) -> dict[str, Any]:
@@ -19,9 +21,16 @@ def extras_of(delta: Mapping[str, Any]) -> dict[str, Any]:
     calls = [
         {"index": call.get("index", position), "id": call.get("id"), **added}
         for position, call in enumerate(delta.get(CALLS) or ())
-        if (added := {key: value for key, value in call.items() if key not in _OWN_CALL_FIELDS and value is not None})
+        if (added := _added_to(call))
     ]
     return {**found, CALLS: calls} if calls else found
+
+
+def _added_to(call: Mapping[str, Any]) -> dict[str, Any]:
+    added = {key: value for key, value in call.items() if key not in _OWN_CALL_FIELDS and value is not None}
+    function = call.get("function") or {}
+    inner = {key: value for key, value in function.items() if key not in _OWN_FUNCTION_FIELDS and value is not None}
+    return {**added, "function": inner} if inner else added
 
 
 def merge_extras(pieces: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -36,9 +45,9 @@ def merge_extras(pieces: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
                 merged[key] = {**old, **value}
             else:
                 merged[key] = value
-    details = merged.get("reasoning_details")
-    if isinstance(details, list):
-        merged["reasoning_details"] = _join(details)
+    for key in ("reasoning_details", "thinking_blocks"):
+        if isinstance(merged.get(key), list):
+            merged[key] = _join(merged[key])
     return merged
 
 
@@ -47,7 +56,7 @@ def _join(details: list[Any]) -> list[Any]:
     for detail in details:
         last: Any = joined[-1] if joined else None
         if _belong_together(last, detail):
-            key = detail["type"].partition(".")[2]
+            key = _TEXTS[detail["type"]]
             text = f"{last.get(key) or ''}{detail.get(key) or ''}"
             told = {name: value for name, value in detail.items() if value is not None}
             joined[-1] = {**last, **told, key: text}
@@ -61,7 +70,7 @@ def _belong_together(last: Any, detail: Any) -> bool:
     if not isinstance(last, Mapping) or not isinstance(detail, Mapping):
         return False
     is_same = all(last.get(key) == detail.get(key) for key in ("type", "index"))
-    return is_same and detail.get("type") in _JOINED and not last.get("signature")
+    return is_same and detail.get("type") in _TEXTS and not last.get("signature")
 
 
 def put_back(wire: dict[str, Any], parts: Iterable[ProviderPart], keep: bool) -> None:
@@ -85,4 +94,5 @@ def _into_calls(calls: list[dict[str, Any]], added: Iterable[Mapping[str, Any]])
         if call is None and isinstance(place, int) and 0 <= place < len(calls):
             call = calls[place]
         if call is not None:
+            call["function"] |= fields.pop("function", {})
             call.update(fields)

@@ -183,7 +183,14 @@ class Connection:
     async def _client(self, model: str) -> "AsyncOpenAI":
         if self._given is not None:
             return self._given
-        if not self._key():
+        key = self._key()
+        if key and not (key.isascii() and key.isprintable() and " " not in key):
+            raise AuthFailed(
+                f"the API key of {self._provider}:{self._name} has characters that no key has, such as spaces or "
+                "typographic quotes; copy it anew.",
+                **self._where(model),
+            )
+        if not key:
             raise AuthFailed(
                 f"{self._provider}:{self._name} has no API key. Set the environment variable OPENAI_API_KEY, or pass "
                 f"{self._kind}(name, api_key=...); for a server that needs none, pass base_url=... alone.",
@@ -192,7 +199,7 @@ class Connection:
         return await self._clients.get()
 
     def _key(self) -> str | None:
-        key = self._api_key or os.environ.get("OPENAI_API_KEY")
+        key = (self._api_key or os.environ.get("OPENAI_API_KEY") or "").strip()
         return key or (None if self.is_official else NO_KEY)
 
     def _make_client(self) -> "AsyncOpenAI":

@@ -1,0 +1,126 @@
+"""What failed calls mean, in the words of all vendors, and what each error says to do."""
+
+from typing import Any
+
+import pytest
+
+from interpose.errors import (
+    AuthFailed,
+    BadRequest,
+    ContextTooLong,
+    ModelTimeout,
+    ProviderDown,
+    ProviderError,
+    RateLimited,
+)
+from interpose.models.provider_errors import error_of
+
+
+def told(status: int | None, body: Any, message: str = "no luck", **headers: str) -> ProviderError:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return error_of(message, provider="p", model="m", body=body, status_code=status, headers=named)
+
+
+def anthropic(kind: str) -> dict[str, Any]:
+    return {"type": "error", "error": {"type": kind, "message": "no luck"}, "request_id": "req_1"}
+
+
+def google(code: int, status: str, *details: Any) -> dict[str, Any]:
+    return {"error": {"code": code, "message": "no luck", "status": status, "details": [*details]}}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "retryable"),
+    [
+        (400, anthropic("invalid_request_error"), BadRequest, False),
+        (401, anthropic("authentication_error"), AuthFailed, False),
+        (402, anthropic("billing_error"), AuthFailed, False),
+        (403, anthropic("permission_error"), AuthFailed, False),
+        (404, anthropic("not_found_error"), BadRequest, False),
+        (408, {}, ModelTimeout, True),
+        (413, anthropic("request_too_large"), ContextTooLong, False),
+        (429, anthropic("rate_limit_error"), RateLimited, True),
+        (500, anthropic("api_error"), ProviderDown, True),
+        (504, anthropic("timeout_error"), ProviderDown, True),
+        (529, anthropic("overloaded_error"), ProviderDown, True),
+        (None, anthropic("overloaded_error"), ProviderDown, True),
+        (None, anthropic("rate_limit_error"), RateLimited, True),
+        (None, anthropic("authentication_error"), AuthFailed, False),
+        (400, google(400, "INVALID_ARGUMENT"), BadRequest, False),
+        (403, google(403, "PERMISSION_DENIED"), AuthFailed, False),
+        (429, google(429, "RESOURCE_EXHAUSTED"), RateLimited, True),
+        (503, google(503, "UNAVAILABLE"), ProviderDown, True),
+        (None, google(503, "UNAVAILABLE"), ProviderDown, True),
+        (None, google(429, "RESOURCE_EXHAUSTED"), RateLimited, True),
+        (429, [google(429, "RESOURCE_EXHAUSTED")], RateLimited, True),
+        (None, {"code": "server_error", "message": "no luck"}, ProviderDown, True),
+        (None, {"code": "invalid_prompt", "message": "no luck"}, BadRequest, False),
+        (None, {"code": 502, "message": "no luck"}, ProviderDown, True),
+        (200, {}, ProviderError, False),
+    ],
+)  # fmt: skip
+def test_kinds_by_vendor(status: int | None, body: Any, kind: type[ProviderError], retryable: bool) -> None:
+    error = told(status, body)
+    assert (type(error), error.retryable, error.status_code) == (kind, retryable, status)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "This model's maximum context length is 128000 tokens. However, your messages resulted in 150000 tokens.",
+        "Your input exceeds the context window of this model. Please adjust your input and try again.",
+        "prompt is too long: 208310 tokens > 200000 maximum",
+        "input length and `max_tokens` exceed context limit: 199000 + 20000 > 200000",
+        "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+        "request (9021 tokens) exceeds the available context size (4096 tokens), try increasing it",
+        "Input is too long for requested model.",
+    ],
+)
+def test_requests_that_are_too_long_are_known_by_their_words(message: str) -> None:
+    assert type(told(400, {}, message)) is ContextTooLong
+
+
+@pytest.mark.parametrize("message", ["max_tokens is too large", "Invalid value for 'tokens'", "image exceeds 5 MB"])
+def test_other_refusals_are_not_taken_for_too_long(message: str) -> None:
+    assert type(told(400, {}, message)) is BadRequest
+
+
+def test_a_wrong_key_is_known_behind_any_refusal() -> None:
+    assert (
+        type(told(400, google(400, "INVALID_ARGUMENT"), "API key not valid. Please pass a valid API key."))
+        is AuthFailed
+    )
+
+
+def test_waits_in_the_details_are_read() -> None:
+    wait = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}
+    assert told(429, google(429, "RESOURCE_EXHAUSTED", {"@type": "x"}, wait)).retry_after_s == 34.5
+    assert told(429, google(429, "RESOURCE_EXHAUSTED", wait), retry_after="3").retry_after_s == 3
+
+
+@pytest.mark.parametrize("name", ["x_request_id", "request_id"])
+def test_requests_are_named_by_either_header(name: str) -> None:
+    assert told(500, {}, **{name: "req_1"}).request_id == "req_1"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "headers", "advice"),
+    [
+        (429, {}, {}, "RetryModelCalls"),
+        (429, {}, {"retry_after": "5"}, "asks to wait 5 s"),
+        (429, {"code": "insufficient_quota"}, {}, "billing"),
+        (400, {"code": "context_length_exceeded"}, {}, "ContextWindow"),
+        (401, {}, {}, "Check the key"),
+        (400, {}, {}, "has to change"),
+        (503, {}, {}, "Fallback"),
+        (408, {}, {}, "allow more time"),
+    ],
+)
+def test_each_error_says_what_to_do(status: int, body: Any, headers: dict[str, str], advice: str) -> None:
+    error = told(status, body, "no luck.", **headers)
+    assert str(error).startswith(f"p:m failed with status {status}: no luck. ")
+    assert advice in str(error)
+
+
+def test_an_error_of_no_kind_says_no_more_than_it_knows() -> None:
+    assert str(told(None, {})) == "p:m failed: no luck."
