@@ -19,6 +19,7 @@ OPTIONAL = ("thread_id", "provider", "call_class", "outcome", "finish_reason", "
 FIELDS = Node.__struct_fields__
 _fields = attrgetter(*FIELDS)
 BODY = ("content", "meta", "changes", "failures", "tool_call_id", "resumed_from")
+NOTHING = {"in": None, "out": None}
 
 MAX_NAME_CHARS = 200
 MAX_ERROR_CHARS = 300
@@ -46,7 +47,7 @@ def wire_of(node: Node | Mapping[str, Any]) -> Wire:
     if not isinstance(started_at, int | float) or not started_at:
         started_at = time.time() - (duration_ms or 0) / 1000
     head["started_at"] = started_at
-    body = {name: value for name in BODY if (value := read(name))}
+    body = {name: value for name in BODY if (value := read(name)) and value != NOTHING}
     if head["phase"] == "end":
         error = read("error")
         if error is not None and len(text := readable(error)) > MAX_ERROR_CHARS:

@@ -72,7 +72,7 @@ export class Details {
   head(node, event) {
     return el("div", { class: `details-head kind-${node.kind}` },
       el("span", { class: "card-icon" }, icon(node.kind)),
-      el("div", { class: "details-title" }, el("h2", { text: oneLine(node.name, 200) }), el("span", { class: "kind-name", text: event.call_class ? `${node.kind} · ${oneLine(event.call_class, 40)}` : node.kind })),
+      el("div", { class: "details-title" }, el("h2", { text: oneLine(node.name, 200) }), el("span", { class: "kind-name", text: event.call_class && event.call_class !== "agent" ? `${node.kind} · ${oneLine(event.call_class, 40)}` : node.kind })),
       el("span", { class: `state is-${node.status}`, text: event.outcome === "interrupted" ? "paused" : WORDS[node.status] }));
   }
 
@@ -88,6 +88,7 @@ export class Details {
     if (event.dropped) return [el("p", { class: "note", text: "Its content is not kept any more: newer content needed the room." })];
     if (event.too_large) return [el("p", { class: "note", text: `Its content is too large to be kept (${count(event.too_large)} bytes).` })];
     const content = event.content;
+    if (node.kind === "step" && !content) return [];
     if (content === null || content === undefined) return [el("p", { class: "note", text: node.status === "running" ? "Still running." : "No content was recorded." })];
     if (typeof content !== "object" || !("in" in content)) return [section("In", insideOf(node, content))];
     return [
@@ -132,7 +133,7 @@ function facts(run, node, event) {
     ["attempts", event.attempts > 1 ? String(event.attempts) : ""],
     ["made by", event.made_by],
     ["withdrawn", event.superseded ? many(event.superseded, "time") : ""],
-    ["outcome", event.outcome],
+    ["outcome", ["finished", "failed"].includes(event.outcome) ? "" : event.outcome],
     ["finish reason", event.finish_reason],
     ["thread", node.kind === "run" ? event.thread_id : ""],
     ["resumed from", event.resumed_from],
