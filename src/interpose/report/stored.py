@@ -91,7 +91,7 @@ def find_run(folder: str | os.PathLike[str], name: str) -> StoredRun:
     """
     given = Path(name)
     for path in (given, given / "report.json"):
-        if path.suffix == ".json" and path.is_file():
+        if path.suffix == ".json" and os.path.isfile(path):  # which takes any name, as that of a path does not
             return read_run(path)
     exact = Path(folder) / folder_name(name) / "report.json"
     if exact.is_file():
