@@ -63,8 +63,9 @@ PART = "SELECT data FROM interpose_parts WHERE run_id = ? AND part = ?"
 PARTS = "SELECT data FROM interpose_parts WHERE run_id = ? ORDER BY part"
 DROP = "DELETE FROM interpose_runs WHERE run_id = ?"
 CLAIM = """UPDATE interpose_runs SET claimed_until = {now} + ?, claimed_by = ?
-    WHERE run_id = ? AND (claimed_until IS NULL OR claimed_until <= {now})"""
-RELEASE = "UPDATE interpose_runs SET claimed_until = NULL, claimed_by = NULL WHERE run_id = ? AND claimed_by = ?"
+    WHERE run_id = ? AND (claimed_until IS NULL OR claimed_until <= {now} OR claimed_by = ?)"""
+RELEASE = """UPDATE interpose_runs SET claimed_until = NULL, claimed_by = NULL
+    WHERE run_id = ? AND substr(claimed_by, 1, ?) = ?"""
 PAUSED = """SELECT r.run_id, p.data FROM interpose_runs r JOIN interpose_parts p ON p.run_id = r.run_id
     WHERE r.status = 'paused' ORDER BY r.created_at, r.run_id, p.part"""
 PAUSED_ON = PAUSED.replace("ORDER", "AND r.thread_id = ? ORDER")
@@ -164,14 +165,14 @@ def get(run_id: str) -> Steps:
     return [row[0] for row in rows]
 
 
-def claim(run_id: str, ttl_s: float, owner: str) -> Steps:
-    """Take a checkpoint."""
-    return bool((yield CLAIM, (ttl_s, owner, run_id)))
+def claim(run_id: str, ttl_s: float, mark: str) -> Steps:
+    """Take a checkpoint; *mark*, which no other claim has, tells that it was this very one that took it before."""
+    return bool((yield CLAIM, (ttl_s, mark, run_id, mark)))
 
 
 def release(run_id: str, owner: str) -> Steps:
-    """Give back a claim of *owner*."""
-    yield RELEASE, (run_id, owner)
+    """Give back a claim whose mark begins with *owner*."""
+    yield RELEASE, (run_id, len(owner), owner)
 
 
 def drop(run_id: str) -> Steps:

@@ -1,8 +1,11 @@
 """Postgres: a few connections for each event loop, opened when they are needed and mended when they break."""
 
 import asyncio
+import os
+import socket
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from interpose.errors import ConfigurationError, InterposeError, StoreError
@@ -21,6 +24,10 @@ MAX_CONNECTIONS = 5
 """For each event loop; a run needs one for the moment of a write."""
 
 
+MIGRATION_S = 60.0
+"""How long tables may take to be made, or to be brought to this release, at least."""
+
+
 class _Pool:
     """The connections of one event loop."""
 
@@ -36,7 +43,7 @@ class _Pool:
 
 
 class PostgresDriver:
-    """Runs operations on a Postgres database; one that is away is waited for, *timeout_s* at most."""
+    """Runs operations on a Postgres database; one that is away, or hangs, is waited for, *timeout_s* at most."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
         self._url = url
@@ -61,8 +68,9 @@ class PostgresDriver:
                 except psycopg.OperationalError as error:
                     pool.finish()  # what broke one connection has likely broken those that lie idle
                     if time.monotonic() + wait_s > deadline:
+                        what = error if time.monotonic() < deadline else "it did not answer"
                         raise StoreError(
-                            f"Postgres was out of reach, or refused, for timeout_s={self._timeout_s:g}: {error}"
+                            f"Postgres was out of reach, or refused, for timeout_s={self._timeout_s:g}: {what}"
                         ) from error
                 except (psycopg.Error, UnicodeEncodeError) as error:
                     raise StoreError(f"Postgres refused: {error}") from error
@@ -72,6 +80,7 @@ class PostgresDriver:
     async def _attempt(self, pool: _Pool, operation: Operation) -> Any:
         connection = pool.idle.pop() if pool.idle else await self._connect()
         is_whole = False
+        alarm = _cut_after(self._timeout_s, connection)
         try:
             if operation.is_one:
                 answer = await _run(connection, operation.steps())
@@ -84,6 +93,7 @@ class PostgresDriver:
             is_whole = True  # a refusal, and rolled back
             raise
         finally:
+            alarm.cancel()
             if is_whole and not connection.broken:
                 pool.idle.append(connection)
             else:
@@ -93,6 +103,7 @@ class PostgresDriver:
         connection = await psycopg.AsyncConnection.connect(
             self._url, autocommit=True, connect_timeout=max(int(self._timeout_s), 2)
         )
+        alarm = _cut_after(max(self._timeout_s, MIGRATION_S), connection)
         try:
             if not self._migrated:
                 async with connection.transaction():
@@ -101,6 +112,8 @@ class PostgresDriver:
         except BaseException:
             connection.pgconn.finish()
             raise
+        finally:
+            alarm.cancel()
         return connection
 
     def _pool(self) -> _Pool:
@@ -118,6 +131,19 @@ class PostgresDriver:
         with self._lock:
             while self._pools:
                 self._pools.popitem()[1].finish()
+
+
+def _cut_after(wait_s: float, connection: "Connection") -> asyncio.TimerHandle:
+    """Cut *connection* then: a server that hangs, on a machine that does not, would be waited for for ever."""
+    return asyncio.get_running_loop().call_later(wait_s, _cut, connection)
+
+
+def _cut(connection: "Connection") -> None:
+    """End what a connection waits for: whoever waits sees that it broke. It is not closed, for that would free a number
+    of a file that is still waited for.
+    """
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.pgconn.socket)) as end:
+        end.shutdown(socket.SHUT_RDWR)
 
 
 async def _run(connection: "Connection", steps: Steps) -> Any:

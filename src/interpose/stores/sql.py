@@ -1,7 +1,9 @@
 """A store in a database: SQLite or Postgres."""
 
+import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from types import TracebackType
 from typing import Any, Protocol, Self
 from urllib.parse import unquote
@@ -36,8 +38,8 @@ class SQLStore:
     """Keeps threads and checkpoints in a database, which it makes ready at first use.
 
     *url* is `sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite://` (in memory) or what libpq takes:
-    `postgresql://user@host/database`. *timeout_s* is how long an operation waits for a database that is locked or away.
-    May be used from several event loops, and by several processes at once.
+    `postgresql://user@host/database`. *timeout_s* is how long an operation waits for a database that is locked, is
+    away, or hangs. May be used from several event loops, and by several processes at once.
 
     Raises:
         ConfigurationError: *url* is none of these, or psycopg is not installed.
@@ -46,7 +48,8 @@ class SQLStore:
     def __init__(self, url: str = "sqlite:///interpose.db", *, timeout_s: float = 5.0) -> None:
         self.url = url
         self._driver = _driver(url, timeout_s)
-        self._owner = random_id("store")
+        self._owner = f"{random_id('store')}/"
+        self._claims = count()
 
     async def __aenter__(self) -> Self:
         return self
@@ -111,7 +114,8 @@ class SQLStore:
 
     async def claim(self, run_id: str, ttl_s: float, /) -> bool:
         """Take a run's checkpoint for oneself, for *ttl_s* seconds; False where it is taken, or not there."""
-        return bool(await self._write(lambda: operations.claim(run_id, ttl_s, self._owner), is_short=True, is_one=True))
+        mark = f"{self._owner}{os.getpid()}/{next(self._claims)}"  # after a fork there are two of this store
+        return bool(await self._write(lambda: operations.claim(run_id, ttl_s, mark), is_short=True, is_one=True))
 
     async def release(self, run_id: str, /) -> None:
         """Give back a claim that was made through this store object."""
