@@ -44,6 +44,7 @@ async def test_decision_stands_on_the_node_of_the_call(answer: Any, expected: di
     paused = await agent.run("go")
     asked = watches.take("tool")[0].meta["approval"]
     (interrupt,) = paused.interrupts
+    assert paused.checkpoint is not None
     assert asked == {"decision": "asked", "interrupt_id": interrupt.id, "reason": "tool_approval"}
     watches.nodes.clear()
     result = await agent.resume(paused.checkpoint, {interrupt.id: answer})
