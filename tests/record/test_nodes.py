@@ -353,3 +353,15 @@ async def test_aborted_run_says_so_in_its_error() -> None:
     played = await run_once(lambda log: aborts(Watches(nodes)))
     assert isinstance(played.error, RunAborted)
     assert next(node.error for node in nodes if node.kind == "run" and node.phase == "end") == "RunAborted: enough"
+
+
+async def test_nothing_is_built_where_nobody_listens() -> None:
+    seen: list[Any] = []
+
+    class Looks(Middleware):
+        def after_tool_call(self, ctx: Any, call: Any, result: Any) -> None:
+            ctx.meta(nobody="reads this")
+            seen.append((ctx._run.record, ctx._node))
+
+    await run_once(lambda log: agent_of(calls(ONE), text("x"), tools=[echo], middleware=[Looks()]))
+    assert seen == [(None, None)]
