@@ -198,7 +198,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
     told: dict[str, Any] = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
     told["total_tokens"] = usage.total_tokens
     if usage.cache_read_tokens is not None:
-        told["input_tokens_details"] = {"cached_tokens": usage.cache_read_tokens}
+        told["input_tokens_details"] = {"cached_tokens": usage.cache_read_tokens, "cache_write_tokens": 0}
     if usage.reasoning_tokens is not None:
         told["output_tokens_details"] = {"reasoning_tokens": usage.reasoning_tokens}
     return told

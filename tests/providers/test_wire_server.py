@@ -1,11 +1,13 @@
 """The strict servers themselves: what they refuse, and that bytes leave as they are told to."""
 
 import asyncio
+import json
 import time
 from typing import Any
 
 import pytest
 from msgspec import structs
+from pydantic import TypeAdapter
 from tests.providers.wire_server import Asked, Reply, WireServer, json_reply
 
 openai = pytest.importorskip("openai", reason="needs pip install 'interpose[openai]'")
@@ -18,7 +20,7 @@ from interpose.errors import BadRequest, ModelTimeout, ProviderDown, ProviderErr
 from interpose.messages import UserMessage  # noqa: E402
 from interpose.models import OpenAIChat, OpenAIResponses  # noqa: E402
 from interpose.models.base import Finish, fold  # noqa: E402
-from interpose.request import ModelRequest  # noqa: E402
+from interpose.request import ModelRequest, Usage  # noqa: E402
 from interpose.testing.model_contract import Answer, Call, Heard, Said, Thought  # noqa: E402
 
 HEAD = {"authorization": "Bearer k", "content-type": "application/json"}
@@ -272,3 +274,40 @@ async def test_cancelling_a_call_for_a_whole_answer_closes_the_connection(kind: 
         with pytest.raises(asyncio.CancelledError):
             await task
         await asyncio.wait_for(server.left.wait(), 5)
+
+
+# What is played is what the vendor says: it fits the SDK's own types, field by field
+
+
+def events_of(reply: Reply) -> list[Any]:
+    lines = [line.removeprefix(b"data: ") for line in reply.payload.splitlines() if line.startswith(b"data: ")]
+    return [json.loads(line) for line in lines if line != b"[DONE]"]
+
+
+FULL = Answer(
+    parts=(Said("hi"), Call("call_1", "f", '{"a":1}')),
+    reason="tool_calls",
+    usage=Usage(9, 8, cache_read_tokens=1, reasoning_tokens=2),
+)
+
+
+@pytest.mark.parametrize("reason", ["stop", "length", "content_filter", "tool_calls"])
+def test_chat_answers_have_the_sdks_types(reason: str) -> None:
+    from openai.types.chat import ChatCompletion, ChatCompletionChunk
+
+    answer = structs.replace(FULL, reason=reason)
+    for event in events_of(ChatVendor().answer(answer, Heard(model="m", is_stream=True))):
+        ChatCompletionChunk.model_validate(event)
+    ChatCompletion.model_validate_json(ChatVendor().answer(answer, Heard(model="m")).payload)
+
+
+@pytest.mark.parametrize("reason", ["stop", "length", "content_filter"])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_responses_have_the_sdks_types(reason: str, mixed: bool) -> None:
+    from openai.types.responses import Response, ResponseStreamEvent
+
+    answer = structs.replace(FULL, parts=(Thought("a\n\nb", "c2ln"), *FULL.parts), reason=reason, mixed=mixed)
+    kinds: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+    for event in events_of(ResponsesVendor().answer(answer, Heard(model="m", is_stream=True))):
+        assert type(kinds.validate_python(event)).model_fields["type"].annotation is not str, event
+    Response.model_validate_json(ResponsesVendor().answer(answer, Heard(model="m")).payload)
