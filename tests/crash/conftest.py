@@ -13,8 +13,8 @@ __all__ = ["postgres", "postgres_server", "sqlite", "url"]  # are fixtures
 
 @pytest.fixture(scope="session")
 def nurseries() -> Iterator[list[Nursery]]:
-    """One for each processor."""
-    made = [Nursery() for _ in range(min(os.cpu_count() or 1, 4))]
+    """One for each processor, and two at least."""
+    made = [Nursery() for _ in range(min(max(os.cpu_count() or 1, 2), 4))]
     yield made
     for one in made:
         one.close()

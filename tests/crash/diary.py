@@ -1,5 +1,6 @@
 """A diary of what really happens in a process, in which it may die at any line; a store and a model that keep it."""
 
+import asyncio
 import json
 import os
 import signal
@@ -17,33 +18,54 @@ from interpose.testing.turns import Turn
 
 
 class Diary:
-    """Lines appended to a file, one write each: what a killed process has written stays. *dies_at* counts from 0."""
+    """Lines appended to a file, one write each: what a killed process has written stays.
 
-    def __init__(self, path: Path, dies_at: int | None = None) -> None:
+    It dies at the line *dies_at*: that of this number, from 0, or that says so.
+    """
+
+    def __init__(self, path: Path, dies_at: int | str | None = None) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._count = path.read_text().count("\n")
         self._dies_at = dies_at
         self._lock = threading.Lock()
+        self._path = path
 
     def __call__(self, line: str) -> None:
         """Write a line; and die of it, where it is that one."""
         with self._lock:
             os.write(self._file, f"{line}\n".encode())
-            if self._count == self._dies_at:
+            if self._dies_at in (self._count, line):
                 os.kill(os.getpid(), signal.SIGKILL)
             self._count += 1
 
+    async def gate(self, name: str) -> None:
+        """Wait as long as this gate is closed."""
+        is_closed = partial(os.path.exists, gate_of(self._path, name))  # a look that takes microseconds
+        if is_closed():
+            self(f"waits at {name}")
+        while is_closed():  # noqa: ASYNC110  # another process opens it
+            await asyncio.sleep(0.005)
+
+
+def gate_of(diary: Path, name: str) -> str:
+    """Return the file that keeps a gate closed, while it is there, to who writes this diary."""
+    return f"{diary}.{name}"
+
 
 class DiaryStore:
-    """A store that notes when each write begins, and when it is done. Claims lapse at once, as after an hour.
+    """A store that notes when each write begins, and when it is done.
 
-    *before* is awaited before each write, with the number of those before it.
+    Claims lapse at once, as those of dead processes do after an hour, unless they are to *hold*. *before* is awaited
+    before each write, with the number of those before it.
     """
 
-    def __init__(self, store: Any, diary: Diary, before: Callable[[int], Awaitable[None]] | None = None) -> None:
+    def __init__(
+        self, store: Any, diary: Diary, before: Callable[[int], Awaitable[None]] | None = None, *, hold: bool = False
+    ) -> None:
         self._store = store
         self._diary = diary
         self._before = before
+        self._hold = hold
         self.writes = 0
 
     async def _noted(self, what: str, write: Callable[[], Awaitable[Any]], holds: Sequence[str] = ()) -> Any:
@@ -75,7 +97,7 @@ class DiaryStore:
         return await self._store.get(run_id)
 
     async def claim(self, run_id: str, ttl_s: float, /) -> bool:
-        return bool(await self._noted("claim", partial(self._store.claim, run_id, 0.0)))
+        return bool(await self._noted("claim", partial(self._store.claim, run_id, ttl_s if self._hold else 0.0)))
 
     async def release(self, run_id: str, /) -> None:
         await self._noted("release", partial(self._store.release, run_id))
@@ -119,6 +141,7 @@ class DiaryModel(Model):
         *chunks, last = self._turn(number, request).chunks
         said = "".join(chunk.text for chunk in chunks if isinstance(chunk, TextDelta))
         self._diary(f"{self.name} said {said} begins")
+        await self._diary.gate(f"answer_{number}")
         for chunk in chunks:
             yield chunk
         self._diary(f"{self.name} said {said} done")

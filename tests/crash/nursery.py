@@ -18,7 +18,7 @@ from tests.crash.diary import Diary, DiaryStore
 from tests.crash.living import go_on
 from tests.crash.stories import STORIES
 
-from interpose import ConfigurationError
+from interpose import Agent, Approved, ConfigurationError, InterposeError
 from interpose.stores import MemoryStore, SQLStore
 
 
@@ -27,8 +27,23 @@ async def live(job: dict[str, Any]) -> None:
     diary = Diary(Path(job["diary"]), job["dies_at"])
     diary(f"process {job['number']}")
     async with SQLStore(job["url"], timeout_s=20) as store:
-        agent = STORIES[job["story"]](diary, store=DiaryStore(store, diary))
+        agent = STORIES[job["story"]](diary, store=DiaryStore(store, diary, hold="options" in job))
+        if "options" in job:
+            await contend(agent, diary, job["given"], job["options"])
+            return
         await go_on(agent, store, diary, job["name"], job["number"], streams="streamed" in job["story"])
+
+
+async def contend(agent: Agent[Any], diary: Diary, given: Any, options: dict[str, Any]) -> None:
+    """Do one run, as it is asked for, and say what came of it; what is to be resumed is approved."""
+    if "resume" in options:
+        options = options | {"resume": {asked: Approved() for asked in options["resume"]}}
+    try:
+        result = await agent.run(given, **options)
+    except InterposeError as error:
+        diary(f"refused {type(error).__name__}: {error}")
+    else:
+        diary(f"{result.status} {result.text}")
 
 
 def _child(job: dict[str, Any]) -> None:

@@ -38,6 +38,7 @@ def tools(diary: Diary, who: str = "agent") -> list[Any]:
     async def place(n: int) -> str:
         """Place it."""
         diary(f"{who} ran place_{n} begins")
+        await diary.gate(f"place_{n}")
         await asyncio.sleep(0.004)
         diary(f"{who} ran place_{n} done")
         return f"placed {n}"
@@ -46,6 +47,7 @@ def tools(diary: Diary, who: str = "agent") -> list[Any]:
     async def mail(n: int) -> str:
         """Mail it."""
         diary(f"{who} ran mail_{n} begins")
+        await diary.gate(f"mail_{n}")
         await asyncio.sleep(0.002)
         diary(f"{who} ran mail_{n} done")
         return f"mailed {n}"
@@ -54,6 +56,7 @@ def tools(diary: Diary, who: str = "agent") -> list[Any]:
     async def wire(n: int) -> str:
         """Wire it."""
         diary(f"{who} ran wire_{n} begins")
+        await diary.gate(f"wire_{n}")
         await asyncio.sleep(0.002)
         diary(f"{who} ran wire_{n} done")
         return f"wired {n}"
