@@ -69,10 +69,14 @@ class Collected:
         self.nodes: dict[str, Node] = {}
 
     def document(self) -> tuple[dict[str, Any], bytes]:
-        """Return what a list of runs shows of this one, and everything as JSON."""
+        """Return what a list of runs shows of this one, and everything as JSON; nothing is left here then."""
         messages, tools = Table(), Table()
-        nodes = [encode(self._compact(node, messages, tools)) for node in self.nodes.values()]
         summary = self._summary()
+        left = [*reversed(self.nodes.values())]
+        self.nodes.clear()
+        nodes = []
+        while left:  # each node goes as soon as it is told: the messages of all requests are many, at once
+            nodes.append(encode(self._compact(left.pop(), messages, tools)))
         head = encode({"format": FORMAT, "run": summary})
         parts = [(b"nodes", nodes), (b"messages", messages.items), (b"tools", tools.items)]
         lists = [b',"%b":[%b]' % (name, b",".join(items)) for name, items in parts]
