@@ -25,6 +25,7 @@ from interpose.errors import (
     ResumeError,
     RunAborted,
     ScriptExhausted,
+    StoreError,
     ThreadConflict,
 )
 from interpose.events import (
@@ -251,6 +252,7 @@ __all__ = [
     "StepFinishedEvent",
     "StepInfo",
     "StepStartedEvent",
+    "StoreError",
     "SystemMessage",
     "TextDelta",
     "TextMessageContentEvent",

@@ -16,13 +16,14 @@ from interpose._engine.buffer import Buffer, Log
 from interpose._engine.copies import copied
 from interpose._engine.explain import Explanation, explain
 from interpose._engine.meter import limits_spending
-from interpose._engine.model_hooks import ModelHooks
+from interpose._engine.model_hooks import ModelHooks, register
 from interpose._engine.models import as_model
 from interpose._engine.nested import agent_tool
 from interpose._engine.opening import Openings
 from interpose._engine.plan import Plan, as_list, as_middleware, is_factory, model_hooks_layer, tool_hooks_layer
 from interpose._engine.registry import Registry
 from interpose._engine.run import Run
+from interpose._engine.waiting import pending, unfinished
 from interpose.clock import REAL_CLOCK, Clock
 from interpose.errors import ConfigurationError
 from interpose.hooks import DEFAULT_POST_MODEL_HOOKS
@@ -188,7 +189,7 @@ class Agent(Generic[ContextT]):
         Raises:
             ConfigurationError: the agent has run already.
         """
-        return self._register(self.pre_model_hooks, hook)
+        return register(self, self.pre_model_hooks, hook)
 
     def register_post_model_hook(self, hook: HookT) -> HookT:
         """Append a hook that sees each model call after it was made; also a decorator.
@@ -196,18 +197,7 @@ class Agent(Generic[ContextT]):
         Raises:
             ConfigurationError: the agent has run already.
         """
-        return self._register(self.post_model_hooks, hook)
-
-    def _register(self, hooks: list[Any], hook: HookT) -> HookT:
-        if self._openings.ran:
-            raise ConfigurationError("model hooks must be registered before the first run")
-        hooks.append(hook)
-        try:
-            self._build()
-        except ConfigurationError:
-            hooks.pop()
-            raise
-        return hook
+        return register(self, self.post_model_hooks, hook)
 
     def explain(self) -> Explanation:
         """Return, per seam, who acts in which order; who holds the stream; who brings which tools and capabilities.
@@ -252,7 +242,7 @@ class Agent(Generic[ContextT]):
         middleware: Sequence[Any] = (),
         limits: Limits | None = None,
     ) -> RunResult:
-        """Go on with a paused run, and return the result.
+        """Go on with a run that is paused, was killed or failed, and return the result.
 
         *run_id* is that of a run in the store, or the `checkpoint` of its result. *answers* are `Resolved`, `Approved`,
         `Rejected` or `Cancelled` by the id of each interrupt, or AG-UI's resume entries.
@@ -271,10 +261,15 @@ class Agent(Generic[ContextT]):
         Raises:
             ConfigurationError: the agent has no store.
         """
-        store = self._now().store
-        if store is None:
-            raise ConfigurationError("pending() needs a store: Agent(store=...)")
-        return [one for checkpoint in await store.paused(thread_id) for one in checkpoint.interrupts]
+        return await pending(self._now(), thread_id)
+
+    async def unfinished(self, thread_id: str | None = None) -> list[str]:
+        """Return the ids of runs of the store that `resume` may go on with, unless they live in other processes.
+
+        Raises:
+            ConfigurationError: the agent has no store.
+        """
+        return await unfinished(self._now(), thread_id)
 
     def stream(
         self,

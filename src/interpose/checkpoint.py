@@ -32,7 +32,7 @@ class Checkpoint(Value, frozen=True, kw_only=True, omit_defaults=True, forbid_un
       `interrupts`, `expires_at`;
     - one after the other: `messages`, `steps`;
     - merged by key: `private`, `tools`;
-    - of the last part that tells them: `state`, `usage`, `counts`;
+    - of the last part that tells them: `state`, `thread_state`, `usage`, `counts`;
     - of the step that is open, so that a higher `number` empties them: `started`, `passed`, `kept` and `resolved` one
       after the other, `answered` and `answers` merged by key, `nested` folded by key, where a part 0 begins anew. What
       was answered becomes the `results` of its step.
@@ -70,6 +70,7 @@ class Checkpoint(Value, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     resolved: tuple[OpenInterrupt, ...] = ()
     nested: Mapping[str, "Checkpoint"] = {}
     state: Mapping[str, Any] | None = None
+    thread_state: Mapping[str, Any] | None = None
     private: Mapping[str, Private] = {}
     usage: Usage | None = None
     counts: Counts | None = None
@@ -171,7 +172,7 @@ def _fold(parts: Sequence[Checkpoint]) -> Checkpoint:
     messages: list[Message] = []
     steps: list[SavedStep] = []
     merged: dict[str, dict[str, Any]] = {"private": {}, "tools": {}}
-    told: dict[str, Any] = {"state": None, "usage": None, "counts": None}
+    told: dict[str, Any] = {"state": None, "thread_state": None, "usage": None, "counts": None}
     open_step = _OpenStep()
     for part in parts:
         if part.number > open_step.number:

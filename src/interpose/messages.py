@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct, field
 
 from interpose.ids import message_id
-from interpose.text import clean, clean_value, readable, to_json, to_jsonable
+from interpose.text import clean, clean_value, is_clean, readable, to_json, to_jsonable
 
 
 class Value(Struct, frozen=True):
@@ -36,12 +36,20 @@ class TextPart(_Part, frozen=True, tag="text"):
 
     text: str
 
+    def __post_init__(self) -> None:
+        if not self.text.isascii():
+            _clean(self, "text")
+
 
 class ReasoningPart(_Part, frozen=True, tag="reasoning"):
     """What the model thought before it spoke; *signature* is the vendor's proof, sent back untouched."""
 
     text: str
     signature: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.text.isascii():
+            _clean(self, "text")
 
 
 class _Media(_Part, frozen=True, kw_only=True):
@@ -192,8 +200,6 @@ class ToolResult(Value, frozen=True, kw_only=True):
             text = data if data.__class__ is str and data.isascii() else readable(data)
             return ToolMessage(text, self.tool_call_id, self.is_error, name)
         parts = self.parts
-        if parts:
-            parts = tuple([p.replace(text=clean(p.text)) if p.__class__ is TextPart else p for p in parts])
         return ToolMessage("" if parts else readable(data), self.tool_call_id, self.is_error, name, parts)
 
 
@@ -219,6 +225,10 @@ class SystemMessage(_Message, frozen=True, tag="system"):
     id: str = field(default_factory=message_id)
     metadata: Mapping[str, Any] | None = None
 
+    def __post_init__(self) -> None:
+        if not self.text.isascii():
+            _clean(self, "text")
+
 
 class UserMessage(_Message, frozen=True, tag="user"):
     """What a person said. With *parts*, those are the content in order and `text` is their text."""
@@ -233,6 +243,8 @@ class UserMessage(_Message, frozen=True, tag="user"):
     def __post_init__(self) -> None:
         if self.parts:
             _text_from_parts(self)
+        elif not self.text.isascii():
+            _clean(self, "text")
 
 
 class AssistantMessage(_Message, frozen=True, tag="assistant"):
@@ -253,8 +265,13 @@ class AssistantMessage(_Message, frozen=True, tag="assistant"):
     def __post_init__(self) -> None:
         if self.parts:
             _assistant_from_parts(self)
-        elif self.tool_calls.__class__ is not tuple:
-            msgspec.structs.force_setattr(self, "tool_calls", tuple(self.tool_calls))
+            return
+        if not self.text.isascii():
+            _clean(self, "text")
+        if self.reasoning and not self.reasoning.isascii():
+            _clean(self, "reasoning")
+        if self.tool_calls.__class__ is not tuple or (self.tool_calls and not is_clean(self.tool_calls)):
+            msgspec.structs.force_setattr(self, "tool_calls", tuple([_clean_call(call) for call in self.tool_calls]))
 
     def content(self) -> tuple[Part, ...]:
         """Return everything in the message, in order, as parts."""
@@ -292,10 +309,25 @@ class ToolMessage(_Message, frozen=True, tag="tool"):
             raise ValueError("a ToolMessage needs tool_call_id: the id of the call that it answers")
         if self.parts:
             _text_from_parts(self)
+        elif not self.text.isascii():
+            _clean(self, "text")
 
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 MESSAGE_TYPES = (SystemMessage, UserMessage, AssistantMessage, ToolMessage)
+
+
+def _clean(value: Any, name: str) -> None:
+    """Replace half characters in a text of *value*."""
+    text = getattr(value, name)
+    if (cleaned := clean(text)) is not text:
+        msgspec.structs.force_setattr(value, name, cleaned)
+
+
+def _clean_call(call: ToolCall) -> ToolCall:
+    if is_clean(call):
+        return call
+    return msgspec.structs.replace(call, name=clean(call.name), args=clean_value(dict(call.args)))
 
 
 def _text_from_parts(message: Any) -> None:
@@ -319,7 +351,7 @@ def _text_from_parts(message: Any) -> None:
 
 def _assistant_from_parts(message: AssistantMessage) -> None:
     set_field = msgspec.structs.force_setattr
-    parts = tuple(message.parts)
+    parts = tuple([_clean_call(part) if part.__class__ is ToolCall else part for part in message.parts])
     set_field(message, "parts", parts)
     set_field(message, "text", text_of_parts(parts))
     reasoning = "".join([part.text for part in parts if part.__class__ is ReasoningPart])

@@ -17,6 +17,18 @@ def clean(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
+_probe = msgspec.json.Encoder(enc_hook=str)
+
+
+def is_clean(value: Any) -> bool:
+    """Whether *value* holds no half characters: what does, cannot be encoded."""
+    try:
+        _probe.encode(value)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def clean_value(value: Any) -> Any:
     """Return the JSON-like *value* with `clean` applied to every text in it, keys too; unchanged objects are kept."""
     if isinstance(value, str):

@@ -17,7 +17,7 @@ import pytest
 
 from interpose.stores import MemoryStore, SQLStore, Store
 
-pytest.register_assert_rewrite("interpose.testing.store_contract")
+pytest.register_assert_rewrite("interpose.testing")
 
 Pair = tuple[Store, Store]
 _schemas = count()

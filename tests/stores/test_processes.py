@@ -87,7 +87,9 @@ async def test_of_processes_that_resume_one_run_one_does(url: str, start: Start,
     await store.put(some_checkpoint("r0", status="paused"))
     came = told_to_go([start("resume", number) for number in range(3)])
     assert sorted(came) == ["refused", "refused", "won"]
-    assert await store.get("r0") is None
+    taken = await store.get("r0")
+    assert taken is not None
+    assert taken.run_id == f"resumed{came.index('won')}"
     assert [await store.get(f"resumed{number}") is not None for number in range(3)] == [one == "won" for one in came]
 
 

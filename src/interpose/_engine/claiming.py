@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from os import urandom
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from interpose._engine.plan import Plan
     from interpose._engine.run import Run
     from interpose.agent import Agent
+    from interpose.interrupts import OpenInterrupt
 
 PROCESS_KEY = urandom(32)
-CLAIM_S = 3600.0
-"""After how long the claim of a process that died lapses, in seconds."""
+CLAIM_S = 30.0
+"""After how long the claim of a process that died lapses, in seconds; it is held until the first part is written."""
 
 
 async def claim(run: Run, paused: Any, answers: Any) -> None:
@@ -28,8 +29,9 @@ async def claim(run: Run, paused: Any, answers: Any) -> None:
         ResumeError: there is no such run, it is being resumed, the agent has changed, or the answers do not fit.
     """
     checkpoint = await _found(run, paused)
-    given = by_id(answers, checkpoint.interrupts)
-    known = {one.id for one in checkpoint.interrupts}
+    asked = tuple(_questions(checkpoint))
+    given = by_id(answers, asked)
+    known = {one.id for one in asked}
     problems: list[Problem] = [(key, "no such question is open") for key in given if key not in known]
     resumption = await _resumption(run.plan, checkpoint, given, run.agent.clock.now(), problems)
     if problems:
@@ -40,6 +42,16 @@ async def claim(run: Run, paused: Any, answers: Any) -> None:
     run.claimed = store is not None
     run.named_thread = True
     go_on_from(run, resumption)
+
+
+def _questions(checkpoint: Checkpoint) -> Iterator[OpenInterrupt]:
+    """Yield what a run waits for, or a nested one of a run that was killed before it could pause itself."""
+    if checkpoint.status == "paused":
+        yield from checkpoint.interrupts
+        return
+    for call_id, inner in checkpoint.nested.items():
+        if call_id not in checkpoint.answered:
+            yield from _questions(inner)
 
 
 def go_on_from(run: Run, resumption: Resumption) -> None:
@@ -68,6 +80,10 @@ async def _resumption(
         if call_id not in checkpoint.answered:
             agent = await _nested_agent(plan, checkpoint, call_id)
             inner_plan = agent._plan.nested_in(plan)
+            waits = checkpoint.status == "running" and not any(one.id in answers for one in inner.interrupts)
+            if waits and inner.status == "paused":
+                nested[call_id] = Resumption(inner, (), waits=True)
+                continue
             nested[call_id] = await _resumption(inner_plan, inner, answers, now, problems)
             within |= {one.id for one in inner.interrupts}
     asked = [one for one in checkpoint.interrupts if one.id not in within]
@@ -97,11 +113,11 @@ async def _found(run: Run, paused: Any) -> Checkpoint:
         raise ResumeError(f"resume takes the id of a paused run, or the checkpoint of its result; got {paused!r:.80}")
     if store is None:
         raise ResumeError("without a store a run is resumed from its checkpoint: give result.checkpoint, not an id")
-    if any(one.run_id == paused for one in run.agent._runs.runs):
-        raise ResumeError(f"run {paused!r} is under way; wait for its end, or abort it")
     checkpoint: Checkpoint | None = await store.get(paused)
     if checkpoint is None:
-        raise ResumeError(f"the store has no run {paused!r} to go on with; it ended, or was resumed already")
+        raise ResumeError(f"the store has no run {paused!r} to go on with; it has ended, or never was")
+    if any(one.run_id == checkpoint.run_id for one in run.agent._runs.runs):
+        raise ResumeError(f"run {checkpoint.run_id!r} is under way; wait for its end, or abort it")
     return checkpoint
 
 
@@ -137,7 +153,9 @@ async def claim_waiting(run: Run, store: Any) -> list[Any]:
 
 async def settle_claim(run: Run) -> None:
     """Use up what the run went on from or settled, or give it back where nothing of this run was saved."""
-    store = run.agent.store
+    store, journal = run.agent.store, run.journal
+    if journal is not None and not run.committed and run.checkpoint is None:
+        await journal.give_back()
     for one in (*((run.resumed_from,) if run.claimed else ()), *run.superseded):
         if run.committed or run.checkpoint is not None:
             await store.drop(one)

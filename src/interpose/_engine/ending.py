@@ -12,7 +12,7 @@ from interpose._engine.plan import Hook, call_hook, name_of
 from interpose._engine.saving import failed_checkpoint
 from interpose._engine.settling import NOT_RUN, answer_calls, commit, partial_message, result_of
 from interpose._engine.signals import LimitHit, Note, Rank, Signal
-from interpose.errors import HookError, InterposeError, LimitExceeded, RunAborted
+from interpose.errors import HookError, InterposeError, LimitExceeded, RunAborted, StoreError
 from interpose.events import RunErrorEvent, RunFinishedEvent, RunStartedEvent, StepFinishedEvent
 from interpose.info import AbortInfo, ErrorInfo, FinishInfo
 from interpose.request import Usage
@@ -70,7 +70,7 @@ async def end(run: Run, result: RunResult | None, failure: BaseException | None)
         await terminal_hooks(run, name, error, result)
     if run.beside is not None:
         await run.beside.finish(TERMINAL_S)
-    if run.claimed or run.superseded:
+    if run.claimed or run.superseded or run.resumed_from is not None:
         try:
             await settle_claim(run)
         except Exception:
@@ -155,6 +155,8 @@ async def close_failed(run: Run, kind: str, error: BaseException | None) -> None
                 goes_on = kind == "error" or getattr(error, "reason", "") == CLOSED
                 kept = failed_checkpoint(run) if goes_on and run.journal is not None and run.parent is None else None
                 await commit(run, kept)
+        except StoreError as unstored:
+            logger.warning("what run %s had done could not be stored: %s", run.run_id, unstored)
         except Exception:
             logger.exception("what run %s had done could not be stored", run.run_id)
     if not pipe.active:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from interpose._engine.resuming import STRUCTURED
 from interpose._engine.saving import (
     Written,
+    changed,
     first_fields,
     grown,
     offered,
     paused_checkpoint,
     resumed_checkpoint,
-    spent,
 )
 from interpose.checkpoint import Checkpoint
 from interpose.errors import ResumeError, StoreError
@@ -39,9 +39,9 @@ class Journal:
 
     __slots__ = (
         "asked",
+        "back",
         "call_id",
         "failure",
-        "first",
         "lock",
         "lost",
         "noted",
@@ -69,7 +69,7 @@ class Journal:
         self.written = Written()
         self.lock = asyncio.Lock()
         self.failure: Exception | None = None
-        self.first: tuple[Checkpoint, str | None] | None = None
+        self.back: Checkpoint | None = None
         self.lost = False
         self.noted: tuple[str, ...] = ()
         self.pending: dict[str, dict[str, Any]] = {}
@@ -77,36 +77,39 @@ class Journal:
         self.task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Write the first part; that of a run that goes on from another waits until there is something new."""
+        """Write the first part; what the run goes on from, or settles, is used up with it.
+
+        Raises:
+            ResumeError: that was gone on with elsewhere.
+        """
         run = self.run
         replaces: str | None = None
+        at: int | None = None
         if run.resumption is not None:
             first = resumed_checkpoint(run)
             self.number, self.phase, self.offered = first.number, first.phase, first.offered
             self.written.messages, self.written.steps = len(first.messages), len(first.steps)
             self.written.answered.update(first.answered)
-            replaces = run.resumed_from if run.parent is None else None
+            if run.parent is None:
+                self.back = run.resumption.checkpoint
+                replaces, at = run.resumed_from, self.back.part
         else:
             first = Checkpoint(run_id=run.run_id, phase="init", **first_fields(run), **grown(run, self.written))
             if run.superseded:
                 replaces = run.superseded[0]
         self.part = 0
-        self.first = (first, replaces)
-        if run.resumption is None:
-            await self._begun()
-
-    async def _begun(self) -> None:
-        """Write the first part, if it is not; what the run goes on from, or settles, is used up with it."""
-        if self.first is None:
-            return
-        (part, replaces), self.first = self.first, None
-        await self._put(part, replaces)
+        await self._put(first, replaces, at)
         if self.outer is None:
-            run = self.run
             run.claimed = False
             for one in run.superseded[1:]:
                 await self.store.drop(one)
             run.superseded = ()
+
+    async def give_back(self) -> None:
+        """Put what the run went on from in its place again, where the run has come to nothing new."""
+        back = self.back
+        if back is not None and self.part == 0 and not self.lost:
+            await self.store.put(back.replace(part=0), replaces=self.run.run_id)
 
     async def answered(self) -> None:
         """Write that the model has answered."""
@@ -212,19 +215,18 @@ class Journal:
                 number=self.number,
                 phase=self.phase,
                 offered=self.offered,
-                **(fields if "usage" in fields else fields | spent(self.run)),
+                **(fields if "usage" in fields else fields | changed(self.run, self.written)),
             )
         )
 
-    async def _put(self, part: Checkpoint, replaces: str | None = None) -> None:
+    async def _put(self, part: Checkpoint, replaces: str | None = None, at: int | None = None) -> None:
         if self.failure is not None:
             raise self.failure  # a later part would leave a gap
-        await self._begun()
         try:
             if self.outer is not None:
                 await self.outer.within(self.call_id, part)
             else:
-                await persist(self.run, lambda: self.store.put(part, replaces=replaces))
+                await persist(self.run, lambda: self.store.put(part, replaces=replaces, at=at))
         except Exception as error:
             self.failure, self.lost = error, isinstance(error, ResumeError)
             raise

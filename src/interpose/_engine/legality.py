@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from interpose.errors import HistoryError
-from interpose.messages import AssistantMessage, Message, ToolMessage
+from interpose.messages import AssistantMessage, Message, ToolCall, ToolMessage
 
 
 class History:
@@ -59,18 +59,29 @@ class History:
             if kind is ToolMessage:
                 if waiting.pop(message.tool_call_id, None) is None:  # type: ignore[arg-type]  # a tool message has it
                     legal = False
-                continue
-            if waiting:
+            elif waiting:
                 legal = False
-            if kind is AssistantMessage and message.tool_calls:
-                taken = self.call_ids if taken is None else taken
-                for call in message.tool_calls:
-                    call_id = call.id
-                    if call_id in taken:
-                        legal = False
+                self._take(message.tool_calls)
+            elif kind is AssistantMessage and (calls := message.tool_calls):
+                call = calls[0]
+                call_id = call.id
+                if taken is None:
+                    taken = self.call_ids
+                if len(calls) > 1 or call_id in taken:
+                    legal = self._take(calls) and legal
+                else:
                     taken.add(call_id)
                     waiting[call_id] = call.name
         self.legal = legal
+
+    def _take(self, calls: tuple[ToolCall, ...]) -> bool:
+        """Take account of *calls*, which wait for their results; False where an id of theirs is taken."""
+        taken, free = self.call_ids, True
+        for call in calls:
+            free = free and call.id not in taken
+            taken.add(call.id)
+            self.open[call.id] = call.name
+        return free
 
     def mend(self, text: str) -> tuple[ToolMessage, ...]:
         """Make a history that was handed in legal, and return the results that were added.

@@ -116,6 +116,9 @@ async def take_up(run: Run, store: Any) -> Any:
         return restore(run, () if store is None else await load_thread(run, store))
     waiting = await claim_waiting(run, store) if store is not None and run.named_thread else ()
     stored = () if store is None else await load_thread(run, store)
+    for one in waiting:
+        if one.thread_state is not None:
+            run._thread_state = dict(one.thread_state)
     return put_input(run, stored, [message for one in waiting for message in one.messages])
 
 

@@ -97,6 +97,8 @@ class Meter:
     """What one run has spent; limits are looked at in the order duration, model calls, tool calls, tokens, cost."""
 
     model_calls = 0
+    under_way = 0
+    """How many of the model calls are not over yet."""
     tool_calls = 0
     tokens = 0
     cost = 0.0
@@ -125,13 +127,13 @@ class Meter:
             ConfigurationError: the cost is limited and the model's price is not known.
         """
         if not self._check_model_calls():
-            self._count_model_call(1)
+            self._count_model_call()
             return None
         reservation = Reservation(request, model, call_under_way())
         while (full := self._full(reservation)) is not None and reservation.around is None:
             await full.wait()
             self._check_model_calls()  # others have begun meanwhile
-        self._count_model_call(1)
+        self._count_model_call()
         for meter in self.chain():
             if meter.limits.max_total_tokens is not None or meter.limits.max_cost_usd is not None:
                 meter.reserved = meter.reserved or set()
@@ -140,7 +142,8 @@ class Meter:
         try:
             await self._ask_budgets(reservation)
         except BaseException:
-            self._count_model_call(-1)  # nothing was sent
+            for meter in self.chain():
+                meter.model_calls -= 1  # nothing was sent
             await self.end_model_call(reservation, None, failed=True)
             raise
         return reservation
@@ -162,10 +165,11 @@ class Meter:
             meter = meter.parent
         return limited
 
-    def _count_model_call(self, by: int) -> None:
+    def _count_model_call(self) -> None:
         meter: Meter | None = self
         while meter is not None:
-            meter.model_calls += by
+            meter.model_calls += 1
+            meter.under_way += 1
             meter = meter.parent
 
     async def _ask_budgets(self, reservation: Reservation) -> None:
@@ -227,6 +231,7 @@ class Meter:
             if charged is not None:
                 meter.tokens += charged.total_tokens or 0
                 meter.cost += charged.cost_usd or 0.0
+            meter.under_way -= 1
             if reservation is not None:
                 meter.give_back(reservation)
             meter = meter.parent

@@ -153,7 +153,7 @@ async def call_model(call: Any, index: int, request: ModelRequest, via: Next | N
         call.running -= 1
         if task is not None:
             via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
-    if response.usage is not None or reservation is not None:
+    if response.usage is not None or not run.meter.plain:
         await charge(run, call, response.usage, reservation, model, request.model, failed=False)
     call.answered = True
     call.response = response

@@ -5,7 +5,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interpose._engine.steering import rejected
-from interpose.errors import HookError
+from interpose.errors import ConfigurationError, HookError
 from interpose.hooks import (
     PostModelHook,
     PostModelHookContext,
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from interpose.context import RunContext
     from interpose.models.base import ModelProfile
 
+HookT = TypeVar("HookT", bound=Callable[..., Any])
 ResultT = TypeVar("ResultT", PreModelHookResult, PostModelHookResult)
 
 
@@ -141,3 +142,20 @@ def _changed(request: ModelRequest, result: PreModelHookResult) -> ModelRequest:
 def _profile(ctx: "RunContext[Any]", request: ModelRequest) -> "ModelProfile | None":
     """Return what is known of the model that *request* names, also of another one of the same provider."""
     return profile_of(ctx._run.model_for(request), request.model)
+
+
+def register(agent: Any, hooks: list[Any], hook: HookT) -> HookT:
+    """Append *hook* to the agent's *hooks*, and return it.
+
+    Raises:
+        ConfigurationError: the agent has run already, or the hook is none.
+    """
+    if agent._openings.ran:
+        raise ConfigurationError("model hooks must be registered before the first run")
+    hooks.append(hook)
+    try:
+        agent._build()
+    except ConfigurationError:
+        hooks.pop()
+        raise
+    return hook

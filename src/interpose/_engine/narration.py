@@ -6,7 +6,6 @@ from interpose._engine.free_ids import with_free_ids
 from interpose._engine.model_call import ModelCall
 from interpose._engine.narrator import Narrator
 from interpose.ids import create_id
-from interpose.inputs import clean_message
 from interpose.messages import AssistantMessage
 from interpose.request import ModelResponse
 
@@ -16,7 +15,7 @@ async def settle(call: ModelCall, response: ModelResponse) -> ModelResponse:
     run, narrator = call.run, call.narrator
     if narrator is None and response is call.response:
         return response
-    message: AssistantMessage = clean_message(response.message)
+    message: AssistantMessage = response.message
     own = call.own_ids if response.made_by is None else set()
     if narrator is None:
         if message.tool_calls:

@@ -14,6 +14,8 @@ from interpose.tools import Tool, tool
 
 if TYPE_CHECKING:
     from interpose.agent import Agent
+    from interpose.checkpoint import Checkpoint
+    from interpose.interrupts import OpenInterrupt
     from interpose.result import RunResult
 
 
@@ -35,6 +37,8 @@ async def run_nested(agent: Agent[Any], ctx: ToolContext[Any], prompt: str) -> A
     """
     outer = ctx._run
     resumption = outer.resumption.nested.pop(ctx.tool_call_id, None) if outer.resumption is not None else None
+    if resumption is not None and resumption.waits:
+        raise _paused(resumption.checkpoint.interrupts, resumption.checkpoint)
     given = prompt if resumption is None else None
     run = agent._make(given, None, outer.context, None, None, outer.run_id, None, (), None, outer)
     run.outer_call = ctx.tool_call_id
@@ -56,8 +60,12 @@ async def run_nested(agent: Agent[Any], ctx: ToolContext[Any], prompt: str) -> A
         outer.note(Rank.LIMIT, hit)
         raise Signal(outer.noted)  # type: ignore[arg-type]  # just noted
     if result.status == "interrupted":
-        raise PausedWithin(Note(Rank.PAUSE, Pause(result.interrupts[0].reason)), result.interrupts, run.saved)
+        raise _paused(result.interrupts, run.saved)
     return _value(result)
+
+
+def _paused(asked: tuple[OpenInterrupt, ...], checkpoint: Checkpoint | None) -> PausedWithin:
+    return PausedWithin(Note(Rank.PAUSE, Pause(asked[0].reason)), asked, checkpoint)
 
 
 def _value(result: RunResult) -> Any:

@@ -31,6 +31,7 @@ async def finish_output(run: Run) -> None:
     """
     output: OutputType = run.agent._output  # type: ignore[assignment]  # asked for only where there is one
     native = run.agent._native_output and bool(run.steps)
+    before = before_a_crash(run)
     problem: str | None = None
     raw = ""
     if native:
@@ -40,15 +41,15 @@ async def finish_output(run: Run) -> None:
             run.output, run.output_text = output.decode(raw), raw
             await complete(run)
             return
-    elif (answered := before_a_crash(run)) is not None:
-        raw = answered
+    elif before:
+        raw = before[-1]
         problem = output.problem(raw)
         if problem is None:
             run.output, run.output_text = output.decode(raw), raw
             await complete(run)
             return
     config = await output_config(run, output)
-    attempts = run.agent.output_retries + (0 if native else 1)
+    attempts = run.agent.output_retries + (0 if native else 1) - len(before)
     for _ in range(attempts):
         if problem is not None:
             config = config.replace(messages=(*run.history.messages, UserMessage(FEEDBACK.format(problem))))
@@ -62,14 +63,19 @@ async def finish_output(run: Run) -> None:
     raise OutputError(f"the model's output does not fit {output.name}: {problem}", raw)
 
 
-def before_a_crash(run: Run) -> str | None:
-    """Return the answer to the call for the output that the run had before it was killed, if it had one."""
+def before_a_crash(run: Run) -> list[str]:
+    """Return the answers to the call for the output that the run had before it was killed."""
     resumption = run.resumption
-    if resumption is None or resumption.checkpoint.phase != STRUCTURED or len(run.history.messages) <= run.input_end:
-        return None
-    last = run.history.messages[-1]
-    is_steps = bool(run.steps) and run.steps[-1].response.message.id == last.id
-    return last.text if isinstance(last, AssistantMessage) and not is_steps else None
+    if resumption is None or resumption.checkpoint.phase != STRUCTURED:
+        return []
+    steps = {one.response.message.id for one in run.steps}
+    answers: list[str] = []
+    for message in reversed(run.history.messages[run.input_end :]):
+        if message.id in steps:
+            break
+        if isinstance(message, AssistantMessage):
+            answers.insert(0, message.text)
+    return answers
 
 
 async def output_config(run: Run, output: OutputType) -> RunConfig:

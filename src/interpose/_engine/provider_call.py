@@ -133,10 +133,6 @@ def _own(run: Run, response: Any, request: ModelRequest, call: ModelCall | None)
         got = type(response).__name__
         raise ProviderError(f"generate() returned {got}, not a ModelResponse", provider=request.provider)
     message = response.message
-    if not message.text.isascii():
-        text = clean(message.text)
-        if text is not message.text:
-            message = message.replace(text=text)
     if message.tool_calls:
         message = with_free_ids(message, run.history.call_ids, ())
         if call is not None:

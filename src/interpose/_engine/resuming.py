@@ -38,9 +38,16 @@ class Resumption:
     """What a resumed run goes on from, until the step that was interrupted is over."""
 
     def __init__(
-        self, checkpoint: Checkpoint, answers: tuple[Resolution, ...], nested: dict[str, Resumption] | None = None
+        self,
+        checkpoint: Checkpoint,
+        answers: tuple[Resolution, ...],
+        nested: dict[str, Resumption] | None = None,
+        *,
+        waits: bool = False,
     ) -> None:
         self.checkpoint = checkpoint
+        self.waits = waits
+        """Whether it is a nested run that still waits for its answers."""
         self.nested = nested or {}
         self.answers = answers
         self.all_answers: Sequence[Resolution] = answers
@@ -137,6 +144,8 @@ def restore(run: Run, stored: tuple[Message, ...]) -> tuple[()]:
         run.usage = checkpoint.usage
     _restore_counts(run, checkpoint)
     run.state.update(checkpoint.state or {})
+    if checkpoint.thread_state is not None:
+        run._thread_state = dict(checkpoint.thread_state)
     for one in run.plan.middleware:
         saved = checkpoint.private.get(saved_name(run.plan, one)) if one.saved else None
         if saved is not None:

@@ -22,13 +22,14 @@ BOUNDARIES = ("before_model", "after_model", "before_tools", "after_tools")
 class Written:
     """How much of a run its checkpoint has already; nothing yet, when it is new."""
 
-    __slots__ = ("answered", "messages", "private", "state", "steps")
+    __slots__ = ("answered", "messages", "private", "state", "steps", "thread_state")
 
     def __init__(self) -> None:
         self.messages = 0
         self.steps = 0
         self.answered: set[str] = set()
         self.state = b""
+        self.thread_state = b""
         self.private: dict[str, bytes] = {}
 
 
@@ -144,7 +145,17 @@ def grown(run: Run, since: Written) -> dict[str, Any]:
         steps.append(SavedStep.of(run.number, response, usage))
     since.messages += len(messages)
     since.steps += len(steps)
-    fields = {"messages": messages, "steps": tuple(steps), **spent(run)}
+    return {"messages": messages, "steps": tuple(steps), **changed(run, since)}
+
+
+def changed(run: Run, since: Written) -> dict[str, Any]:
+    """Return what the run has used, and the states that have changed since *since*, which then count as written."""
+    fields = spent(run)
+    if run._thread_state is not None and run.parent is None:
+        text = canonical_json(run._thread_state)
+        if text != (since.thread_state or run.thread_state_was):
+            since.thread_state = text
+            fields["thread_state"] = to_jsonable(run._thread_state)
     if run._state and (text := canonical_json(run._state)) != since.state:
         since.state = text
         fields["state"] = to_jsonable(run._state)
@@ -158,7 +169,13 @@ def spent(run: Run) -> dict[str, Any]:
     meter = run.meter
     if meter.plain:
         return {"usage": run.usage}
-    counts = Counts(model_calls=meter.model_calls, tool_calls=meter.tool_calls, tokens=meter.tokens, cost=meter.cost)
+    cut = sum([one.counted and one.result is None for one in run.passes])  # those under way are counted when made again
+    counts = Counts(
+        model_calls=meter.model_calls - meter.under_way,
+        tool_calls=meter.tool_calls - cut,
+        tokens=meter.tokens,
+        cost=meter.cost,
+    )
     return {"usage": run.usage, "counts": counts}
 
 

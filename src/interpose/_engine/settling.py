@@ -79,7 +79,6 @@ async def save(run: Run, interrupts: tuple[Any, ...]) -> None:
     elif (store := run.agent.store) is not None and run.parent is None:
         replaces = use_up(run)
         await persist(run, lambda: store.put(whole, replaces=replaces))
-    await save_thread_state(run)
 
 
 def use_up(run: Run) -> str | None:
@@ -222,19 +221,12 @@ async def commit(run: Run, kept: Checkpoint | None = None) -> None:
     run.committed = True
     expected = run.stored
     new = run.history.messages[expected:]
-    if new:
-        replaces = use_up(run)
-        await persist(
-            run,
-            lambda: store.commit(run.thread_id, run.run_id, new, expected=expected, checkpoint=kept, replaces=replaces),
-        )
-    elif kept is None and journal is not None and run.parent is None:
-        await store.drop(run.run_id)
-    await save_thread_state(run)
-
-
-async def save_thread_state(run: Run) -> None:
-    """Keep the state of the thread, where it has changed."""
-    store = run.agent.store
-    if store is not None and canonical_json(run.thread_state) != run.thread_state_was:
-        await store.save_state(run.thread_id, run.thread_state)
+    state = run.thread_state if canonical_json(run.thread_state) != run.thread_state_was else None
+    if not new:
+        if kept is None and journal is not None and run.parent is None:
+            await store.drop(run.run_id)
+        if state is not None:
+            await store.save_state(run.thread_id, state)
+        return
+    options = {"expected": expected, "checkpoint": kept, "replaces": use_up(run), "state": state}
+    await persist(run, lambda: store.commit(run.thread_id, run.run_id, new, **options))

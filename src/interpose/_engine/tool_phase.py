@@ -58,7 +58,18 @@ class ToolPass(Call):
     gives = ToolResult
     steers: ClassVar[Mapping[str, tuple[type, ...]]] = STEERS
 
-    __slots__ = ("asked", "began", "granted", "node", "original", "phase", "ran", "result", "typed", "within")
+    __slots__ = (
+        "asked",
+        "began",
+        "counted",
+        "granted",
+        "node",
+        "original",
+        "phase",
+        "ran",
+        "result",
+        "within",
+    )
 
     def __init__(self, phase: ToolPhase, call: ToolCall) -> None:
         self.run = run = phase.run
@@ -74,7 +85,7 @@ class ToolPass(Call):
         self.result: ToolResult | None = None
         self.asked: tuple[OpenInterrupt, ...] = ()
         self.within: Checkpoint | None = None
-        self.began = False
+        self.began = self.counted = False
         self.granted = False
         self.node: Any = None
         self.ran: ToolCall = call
@@ -320,6 +331,7 @@ async def call_tool(one: Any, index: int, call: ToolCall, via: Next | None) -> T
             return call.refuse(phase.refusal)
         counted = resumed is not None and call.id in resumed.nested
         hit = None if counted else run.meter.count_tool_call()
+        one.counted = not counted
         if hit is not None:
             return _over_limit(run, hit, call)
         if phase.gates:

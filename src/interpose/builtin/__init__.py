@@ -13,8 +13,8 @@ from interpose.builtin.tool_cache import CacheStorage, ToolCache
 from interpose.tokens import CHARS_PER_TOKEN
 
 __all__ = [
-    "CHARS_PER_TOKEN",
     "Approval",
+    "CHARS_PER_TOKEN",
     "CacheStorage",
     "ContentGuard",
     "ContextWindow",

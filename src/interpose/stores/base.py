@@ -34,12 +34,14 @@ class Store(Protocol):
         expected: int | None = None,
         checkpoint: Checkpoint | None = None,
         replaces: str | None = None,
+        state: Mapping[str, Any] | None = None,
     ) -> None:
         """Append the messages of a run to its thread, and end the run's checkpoint; the same run twice changes nothing.
 
         *expected* is how many messages the thread had when the run loaded it. *checkpoint*, a whole one, takes the
         place of the run's parts, for a run that may still be gone on with; without it they are dropped. *replaces* is a
-        run that this one has settled without a checkpoint of its own: it is dropped in the same act.
+        run that this one has settled without a checkpoint of its own: it is dropped in the same act. *state* becomes
+        the state of the thread.
 
         Raises:
             ThreadConflict: the thread has more messages, or fewer, than *expected*.
@@ -65,20 +67,24 @@ class Store(Protocol):
 
     # Checkpoints.
 
-    async def put(self, checkpoint: Checkpoint, /, *, replaces: str | None = None) -> None:
+    async def put(self, checkpoint: Checkpoint, /, *, replaces: str | None = None, at: int | None = None) -> None:
         """Append a part of a run's checkpoint; the same part twice changes nothing.
 
         `part` 0 begins it. A resumed run begins with the whole of what it goes on from, under its own run id, and names
-        the old run in *replaces*, which is dropped in the same act: that is what makes a resumption happen once.
+        the old run in *replaces*, which is dropped in the same act: that is what makes a resumption happen once. *at*
+        is the last part of the old run that it has read.
 
         Raises:
-            ResumeError: the run in *replaces* is not there (any more); or this run is not there, though `part` is above
-                0, since it was dropped or gone on with elsewhere; or another writer has put another such part.
+            ResumeError: the run in *replaces* is not there (any more), or has got further than *at*; or this run is
+                not there, though `part` is above 0, since it was dropped or gone on with elsewhere; or another writer
+                has put another such part.
         """
         ...
 
     async def get(self, run_id: str, /) -> Checkpoint | None:
         """Return all parts of a run's checkpoint as one, made with `Checkpoint.fold`; None where there is none.
+
+        Of a run that was gone on with it is the checkpoint of the run that took its place, under the id of that.
 
         Raises:
             ResumeError: what is stored is damaged, or of a newer release.
@@ -99,6 +105,10 @@ class Store(Protocol):
 
     async def paused(self, thread_id: str | None = None, /) -> Sequence[Checkpoint]:
         """Return the checkpoints that wait for answers, of one thread or of all, by `created_at`."""
+        ...
+
+    async def unfinished(self, thread_id: str | None = None, /) -> Sequence[Checkpoint]:
+        """Return the checkpoints that wait for nothing, by `created_at`: of runs under way, killed or failed."""
         ...
 
     # The key.

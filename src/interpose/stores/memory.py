@@ -45,6 +45,7 @@ class MemoryStore:
         self._clock = clock
         self._threads: dict[str, _Thread] = {}
         self._runs: dict[str, _Run] = {}
+        self._successors: dict[str, str] = {}
         self._key = os.urandom(32)
         self._lock = threading.Lock()  # runs of several event loops may share a store
 
@@ -66,9 +67,11 @@ class MemoryStore:
         expected: int | None = None,
         checkpoint: Checkpoint | None = None,
         replaces: str | None = None,
+        state: Mapping[str, Any] | None = None,
     ) -> None:
         """Append the messages of a run; the same run twice changes nothing."""
         texts, ids = [to_json(message) for message in messages], [message.id for message in messages]
+        state_text = None if state is None else write_state(state)
         with self._lock:
             thread = self._threads.get(thread_id) or _Thread()
             if run_id in thread.runs:
@@ -81,9 +84,11 @@ class MemoryStore:
             thread.runs.add(run_id)
             thread.messages += texts
             thread.ids += ids
-            self._runs.pop(run_id, None)
+            thread.state = thread.state if state_text is None else state_text
             if checkpoint is not None:
                 self._begin(checkpoint, checkpoint.to_json())
+            else:
+                self._forget(run_id)
 
     async def fork(self, thread_id: str, message_id: str, /) -> str:
         """Return the id of a new thread that ends with a message of this one."""
@@ -109,7 +114,7 @@ class MemoryStore:
         with self._lock:
             self._threads.setdefault(thread_id, _Thread()).state = text
 
-    async def put(self, checkpoint: Checkpoint, /, *, replaces: str | None = None) -> None:
+    async def put(self, checkpoint: Checkpoint, /, *, replaces: str | None = None, at: int | None = None) -> None:
         """Append a part of a run's checkpoint; the same part twice changes nothing."""
         run_id, part, text = checkpoint.run_id, checkpoint.part, checkpoint.to_json()
         with self._lock:
@@ -118,8 +123,8 @@ class MemoryStore:
                 if run.parts[part] != text:
                     raise refusals.in_use(run_id, part)
             elif part == 0:
-                if replaces is not None and self._runs.pop(replaces, None) is None:
-                    raise refusals.used_up(replaces)
+                if replaces is not None:
+                    self._replace(replaces, run_id, at)
                 self._begin(checkpoint, text)
             elif run is None:
                 raise refusals.lost(run_id)
@@ -128,13 +133,30 @@ class MemoryStore:
                 if checkpoint.status != "running":
                     run.status = checkpoint.status
 
+    def _replace(self, old: str, new: str, at: int | None) -> None:
+        run = self._runs.get(old)
+        if run is None:
+            raise refusals.used_up(old)
+        if at is not None and max(run.parts) > at:
+            raise refusals.went_on(old)
+        del self._runs[old]
+        for one, successor in self._successors.items():
+            if successor == old:
+                self._successors[one] = new
+        self._successors[old] = new
+
+    def _forget(self, run_id: str) -> None:
+        self._runs.pop(run_id, None)
+        for one in [one for one, successor in self._successors.items() if successor == run_id]:
+            del self._successors[one]
+
     def _begin(self, checkpoint: Checkpoint, text: str) -> None:
         run = self._runs[checkpoint.run_id] = _Run(checkpoint)
         run.parts[checkpoint.part] = text
 
     async def get(self, run_id: str, /) -> Checkpoint | None:
         """Return all parts of a run's checkpoint as one; None where there is none."""
-        run = self._runs.get(run_id)
+        run = self._runs.get(run_id) or self._runs.get(self._successors.get(run_id, ""))
         return None if run is None else read_checkpoint(run_id, list(run.parts.values()))
 
     async def claim(self, run_id: str, ttl_s: float, /) -> bool:
@@ -154,11 +176,19 @@ class MemoryStore:
 
     async def drop(self, run_id: str, /) -> None:
         """Forget a run's checkpoint and the claim on it."""
-        self._runs.pop(run_id, None)
+        with self._lock:
+            self._forget(run_id)
 
     async def paused(self, thread_id: str | None = None, /) -> Sequence[Checkpoint]:
         """Return the checkpoints that wait for answers, by `created_at`."""
-        runs = [pair for pair in list(self._runs.items()) if pair[1].status == "paused"]
+        return self._of_status("paused", thread_id)
+
+    async def unfinished(self, thread_id: str | None = None, /) -> Sequence[Checkpoint]:
+        """Return the checkpoints that wait for nothing, by `created_at`."""
+        return self._of_status("running", thread_id)
+
+    def _of_status(self, status: str, thread_id: str | None) -> Sequence[Checkpoint]:
+        runs = [pair for pair in list(self._runs.items()) if pair[1].status == status]
         runs = [pair for pair in runs if thread_id in (None, pair[1].thread_id)]
         runs.sort(key=lambda pair: (pair[1].created_at, pair[0]))
         return read_paused([(id, text) for id, run in runs for text in run.parts.values()])

@@ -66,9 +66,17 @@ CLAIM = """UPDATE interpose_runs SET claimed_until = {now} + ?, claimed_by = ?
     WHERE run_id = ? AND (claimed_until IS NULL OR claimed_until <= {now} OR claimed_by = ?)"""
 RELEASE = """UPDATE interpose_runs SET claimed_until = NULL, claimed_by = NULL
     WHERE run_id = ? AND substr(claimed_by, 1, ?) = ?"""
+DROP_PARTS = "DELETE FROM interpose_parts WHERE run_id = ?"
+LAST_PART = "SELECT max(part) FROM interpose_parts WHERE run_id = ?"
+SUCCESSOR = "SELECT run_id FROM interpose_successors WHERE old_run_id = ?"
+PASS_ON = "UPDATE interpose_successors SET run_id = ? WHERE run_id = ?"
+ADD_SUCCESSOR = """INSERT INTO interpose_successors VALUES (?, ?)
+    ON CONFLICT (old_run_id) DO UPDATE SET run_id = excluded.run_id"""
 PAUSED = """SELECT r.run_id, p.data FROM interpose_runs r JOIN interpose_parts p ON p.run_id = r.run_id
     WHERE r.status = 'paused' ORDER BY r.created_at, r.run_id, p.part"""
 PAUSED_ON = PAUSED.replace("ORDER", "AND r.thread_id = ? ORDER")
+UNFINISHED = PAUSED.replace("paused", "running")
+UNFINISHED_ON = PAUSED_ON.replace("paused", "running")
 
 ADD_KEY = "INSERT INTO interpose_keys VALUES ('seal', ?) ON CONFLICT DO NOTHING"
 KEY = "SELECT value FROM interpose_keys WHERE name = 'seal'"
@@ -90,6 +98,7 @@ def commit(
     expected: int | None,
     checkpoint: tuple[Checkpoint, str] | None,
     replaces: str | None,
+    state: str | None,
 ) -> Steps:
     """Append *messages*, pairs of id and text, and end the run's checkpoint."""
     if not (yield ADD_COMMIT, (thread_id, run_id)):
@@ -103,9 +112,14 @@ def commit(
         raise refusals.used_up(replaces)
     if messages:
         yield Many(ADD_MESSAGE, [(thread_id, base + n, id, text) for n, (id, text) in enumerate(messages)])
-    yield DROP, (run_id,)
-    if checkpoint is not None:
-        yield from _begin(*checkpoint)
+    if state is not None:
+        yield SET_STATE, (thread_id, state)
+    if checkpoint is None:
+        yield DROP, (run_id,)
+        return
+    yield DROP_PARTS, (run_id,)  # and not the run: others may be known to have been followed by it
+    yield SET_STATUS, (checkpoint[0].status, run_id)
+    yield from _begin(*checkpoint)
 
 
 def fork(thread_id: str, message_id: str, new_id: str) -> Steps:
@@ -128,15 +142,23 @@ def save_state(thread_id: str, text: str) -> Steps:
     yield SET_STATE, (thread_id, text)
 
 
-def put(checkpoint: Checkpoint, text: str, replaces: str | None) -> Steps:
+def put(checkpoint: Checkpoint, text: str, replaces: str | None, at: int | None) -> Steps:
     """Append a part of a checkpoint."""
     run_id, part = checkpoint.run_id, checkpoint.part
     if part == 0:
         if (yield from _is_there(run_id, part, text)):
             return
-        if replaces is not None and not (yield DROP, (replaces,)):
-            raise refusals.used_up(replaces)
+        if replaces is None:
+            yield from _begin(checkpoint, text)
+            return
+        ((last,),) = yield LAST_PART, (replaces,)
+        if at is not None and last is not None and last > at:
+            raise refusals.went_on(replaces)
         yield from _begin(checkpoint, text)
+        yield PASS_ON, (run_id, replaces)
+        yield ADD_SUCCESSOR, (replaces, run_id)
+        if not (yield DROP, (replaces,)):
+            raise refusals.used_up(replaces)
     elif (yield ADD_PART, (run_id, part, text, run_id)):
         if checkpoint.status != "running":
             yield SET_STATUS, (checkpoint.status, run_id)
@@ -162,6 +184,8 @@ def _is_there(run_id: str, part: int, text: str) -> Any:
 def get(run_id: str) -> Steps:
     """Return the texts of a checkpoint's parts."""
     rows = yield PARTS, (run_id,)
+    if not rows and (found := (yield SUCCESSOR, (run_id,))):
+        rows = yield PARTS, (found[0][0],)
     return [row[0] for row in rows]
 
 
@@ -183,6 +207,12 @@ def drop(run_id: str) -> Steps:
 def paused(thread_id: str | None) -> Steps:
     """Return (run id, text of a part) of the checkpoints that wait, those of a run next to each other."""
     rows = yield (PAUSED, ()) if thread_id is None else (PAUSED_ON, (thread_id,))
+    return rows
+
+
+def unfinished(thread_id: str | None) -> Steps:
+    """Return (run id, text of a part) of the checkpoints that wait for nothing, those of a run next to each other."""
+    rows = yield (UNFINISHED, ()) if thread_id is None else (UNFINISHED_ON, (thread_id,))
     return rows
 
 

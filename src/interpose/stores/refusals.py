@@ -16,6 +16,11 @@ def used_up(run_id: str) -> ResumeError:
     return ResumeError(f"run {run_id!r} is not there to be resumed: it was resumed already, has ended, or never began")
 
 
+def went_on(run_id: str) -> ResumeError:
+    """Return the error of a resumption of a run that is not dead."""
+    return ResumeError(f"run {run_id!r} has gone on since it was read, so another process is at it; nothing changed")
+
+
 def lost(run_id: str) -> ResumeError:
     """Return the error of a writer whose run is no longer its own."""
     return ResumeError(

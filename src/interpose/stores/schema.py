@@ -67,6 +67,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE interpose_parts (run_id TEXT NOT NULL REFERENCES interpose_runs ON DELETE CASCADE,
             part BIGINT NOT NULL, data TEXT NOT NULL, PRIMARY KEY (run_id, part)) {clustered}""",
         "CREATE INDEX interpose_paused ON interpose_runs (thread_id, created_at) WHERE status = 'paused'",
+        """CREATE TABLE interpose_successors (old_run_id TEXT PRIMARY KEY,
+            run_id TEXT NOT NULL REFERENCES interpose_runs ON DELETE CASCADE) {clustered}""",
+        "CREATE INDEX interpose_successor ON interpose_successors (run_id)",
         "CREATE TABLE interpose_keys (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     ),
 )

@@ -78,11 +78,13 @@ class SQLStore:
         expected: int | None = None,
         checkpoint: Checkpoint | None = None,
         replaces: str | None = None,
+        state: Mapping[str, Any] | None = None,
     ) -> None:
         """Append the messages of a run; the same run twice changes nothing."""
         texts = [(message.id, to_json(message)) for message in messages]
         kept = None if checkpoint is None else (checkpoint, checkpoint.to_json())
-        await self._write(lambda: operations.commit(thread_id, run_id, texts, expected, kept, replaces))
+        text = None if state is None else write_state(state)
+        await self._write(lambda: operations.commit(thread_id, run_id, texts, expected, kept, replaces, text))
 
     async def fork(self, thread_id: str, message_id: str, /) -> str:
         """Return the id of a new thread that ends with a message of this one."""
@@ -99,18 +101,18 @@ class SQLStore:
         text = write_state(state)
         await self._write(lambda: operations.save_state(thread_id, text))
 
-    async def put(self, checkpoint: Checkpoint, /, *, replaces: str | None = None) -> None:
+    async def put(self, checkpoint: Checkpoint, /, *, replaces: str | None = None, at: int | None = None) -> None:
         """Append a part of a run's checkpoint; the same part twice changes nothing."""
         text = checkpoint.to_json()
         await self._write(
-            lambda: operations.put(checkpoint, text, replaces),
+            lambda: operations.put(checkpoint, text, replaces, at),
             is_short=len(text) < SHORT_CHARS,
             is_one=checkpoint.part > 0 and checkpoint.status == "running",
         )
 
     async def get(self, run_id: str, /) -> Checkpoint | None:
         """Return all parts of a run's checkpoint as one; None where there is none."""
-        return read_checkpoint(run_id, await self._read(lambda: operations.get(run_id)))
+        return read_checkpoint(run_id, await self._read(lambda: operations.get(run_id), is_one=False))
 
     async def claim(self, run_id: str, ttl_s: float, /) -> bool:
         """Take a run's checkpoint for oneself, for *ttl_s* seconds; False where it is taken, or not there."""
@@ -128,6 +130,10 @@ class SQLStore:
     async def paused(self, thread_id: str | None = None, /) -> Sequence[Checkpoint]:
         """Return the checkpoints that wait for answers, by `created_at`."""
         return read_paused(await self._read(lambda: operations.paused(thread_id)))
+
+    async def unfinished(self, thread_id: str | None = None, /) -> Sequence[Checkpoint]:
+        """Return the checkpoints that wait for nothing, by `created_at`."""
+        return read_paused(await self._read(lambda: operations.unfinished(thread_id)))
 
     async def key(self) -> bytes:
         """Return 32 random bytes, the same for all who use this database."""

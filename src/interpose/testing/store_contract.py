@@ -3,7 +3,7 @@
 Each claim is an async function of two store objects on the same data, which is empty at first; of a store that lives
 in one object, pass that one twice. With pytest:
 
-    pytest.register_assert_rewrite("interpose.testing.store_contract")
+    pytest.register_assert_rewrite("interpose.testing")
 
     @pytest.mark.parametrize("claim", STORE_CONTRACT, ids=lambda claim: claim.__name__)
     async def test_keeps_the_contract(claim, tmp_path):
@@ -11,206 +11,32 @@ in one object, pass that one twice. With pytest:
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from interpose.checkpoint import Checkpoint
 from interpose.errors import ResumeError, ThreadConflict
 from interpose.interrupts import OpenInterrupt
 from interpose.messages import (
     AssistantMessage,
-    ImagePart,
-    Message,
-    ReasoningPart,
-    SystemMessage,
-    TextPart,
     ToolCall,
-    ToolMessage,
     ToolResult,
     UserMessage,
 )
 from interpose.request import ModelResponse, Usage
 from interpose.saved import SavedResult, SavedStep
+from interpose.testing.store_threads import CLAIMS, Claim, refused
 from interpose.testing.store_values import full_checkpoint, some_checkpoint, some_messages
 
 if TYPE_CHECKING:
     from interpose.stores import Store
 
-Claim = Callable[["Store", "Store"], Coroutine[Any, Any, None]]
-STORE_CONTRACT: list[Claim] = []
+STORE_CONTRACT: list[Claim] = [*CLAIMS]
 """The claims, each an async function of two store objects."""
 
 
 def _claim(check: Claim) -> Claim:
     STORE_CONTRACT.append(check)
     return check
-
-
-# Threads.
-
-
-@_claim
-async def unknown_thread_is_empty(store: "Store", _: "Store") -> None:
-    assert list(await store.load("t1")) == []
-    assert list(await store.load("t1", after=-5, limit=3)) == []
-    assert await store.load_state("t1") == {}
-
-
-@_claim
-async def messages_come_back_as_they_went_in(store: "Store", other: "Store") -> None:
-    call = ToolCall("c1", "find", {"q": "é", "n": 2**70, "nested": {"a": [None, True, 1.5]}})
-    broken = ToolCall("c2", "find", '{"q": ')  # type: ignore[arg-type]  # arguments as a model may send them
-    messages: list[Message] = [
-        SystemMessage("be brief", metadata={"summary": True}),
-        UserMessage(parts=(TextPart("look: "), ImagePart(data="aGk=", media_type="image/png")), name="ann"),
-        AssistantMessage(parts=(ReasoningPart("hm", "sig"), TextPart("I look"), call, broken)),
-        ToolMessage("found \0 it", "c1", name="find"),
-        ToolMessage("no JSON", "c2", is_error=True),
-        AssistantMessage("schön \U0001f600 '; DROP TABLE x; --"),
-    ]
-    await store.commit("t1", "r1", messages)
-    assert list(await other.load("t1")) == messages
-
-
-@_claim
-async def commits_follow_each_other(store: "Store", other: "Store") -> None:
-    await store.commit("t1", "r1", some_messages(2))
-    await other.commit("t1", "r2", some_messages(2, 2))
-    await store.commit("t2", "r3", some_messages(1, 9))
-    assert list(await store.load("t1")) == some_messages(4)
-
-
-@_claim
-async def same_run_twice_changes_nothing(store: "Store", other: "Store") -> None:
-    await store.commit("t1", "r1", some_messages(2), expected=0)
-    await other.commit("t1", "r1", some_messages(2), expected=0)
-    assert list(await store.load("t1")) == some_messages(2)
-
-
-@_claim
-async def commit_on_a_thread_that_grew_is_refused_whole(store: "Store", other: "Store") -> None:
-    await store.put(some_checkpoint("r2"))
-    await store.commit("t1", "r1", some_messages(2), expected=0)
-    await _refused(ThreadConflict, other.commit("t1", "r2", some_messages(3, 5), expected=0))
-    assert list(await store.load("t1")) == some_messages(2)
-    assert await store.get("r2") == some_checkpoint("r2")
-    await other.commit("t1", "r2", some_messages(1, 2), expected=2)
-    assert list(await store.load("t1")) == some_messages(3)
-
-
-@_claim
-async def of_commits_side_by_side_one_wins(store: "Store", other: "Store") -> None:
-    tries = [(store, other)[n % 2].commit("t1", f"r{n}", some_messages(3, n * 3), expected=0) for n in range(6)]
-    came = await asyncio.gather(*tries, return_exceptions=True)
-    assert sorted(type(one).__name__ for one in came) == ["NoneType", *["ThreadConflict"] * 5]
-    winner = came.index(None)
-    assert list(await store.load("t1")) == some_messages(3, winner * 3)
-
-
-@_claim
-async def commits_without_expectation_are_all_kept_whole(store: "Store", other: "Store") -> None:
-    await asyncio.gather(*[(store, other)[n % 2].commit("t1", f"r{n}", some_messages(3, n * 3)) for n in range(6)])
-    ids = [message.id for message in await store.load("t1")]
-    runs = [ids[n : n + 3] for n in range(0, 18, 3)]
-    assert sorted(runs) == sorted([f"m{n}", f"m{n + 1}", f"m{n + 2}"] for n in range(0, 18, 3))
-
-
-@_claim
-async def commit_ends_the_checkpoint(store: "Store", other: "Store") -> None:
-    await store.put(some_checkpoint())
-    await store.commit("t1", "r1", some_messages(1))
-    assert await other.get("r1") is None
-
-
-@_claim
-async def commit_may_leave_another_checkpoint(store: "Store", other: "Store") -> None:
-    await store.put(some_checkpoint())
-    await store.put(Checkpoint(run_id="r1", part=1, number=1))
-    left = some_checkpoint(messages=(), base=1, number=1)
-    await store.commit("t1", "r1", some_messages(1), checkpoint=left)
-    assert await other.get("r1") == left
-
-
-@_claim
-async def commit_takes_the_place_of_what_it_settles(store: "Store", other: "Store") -> None:
-    await store.put(some_checkpoint("r0", status="paused"))
-    await _refused(ThreadConflict, store.commit("t1", "r1", some_messages(1), expected=5, replaces="r0"))
-    assert await other.get("r0") is not None
-    for _ in range(2):  # the second time since the first reply was lost
-        await store.commit("t1", "r1", some_messages(1), expected=0, replaces="r0")
-    assert await other.get("r0") is None
-    await _refused(ResumeError, other.commit("t1", "r2", some_messages(1, 1), expected=1, replaces="r0"))
-    assert list(await store.load("t1")) == some_messages(1)
-
-
-@_claim
-async def nothing_is_shared_by_reference(store: "Store", _: "Store") -> None:
-    args: dict[str, Any] = {"list": [1]}
-    state: dict[str, Any] = {"list": [1]}
-    await store.commit("t1", "r1", [AssistantMessage(tool_calls=(ToolCall("c1", "f", args),), id="a1")])
-    await store.save_state("t1", state)
-    await store.put(some_checkpoint(state=state))
-    args["list"].append(2)
-    state["list"].append(2)
-    for time in ("first", "second"):
-        (message,) = await store.load("t1")
-        kept = await store.get("r1")
-        assert kept is not None
-        for found in (message.tool_calls[0].args, await store.load_state("t1"), kept.state):
-            assert found == {"list": [1]}, time
-            found["list"].append(3)
-
-
-# Reading in pages, forking, state.
-
-
-@_claim
-async def a_page_is_a_slice(store: "Store", _: "Store") -> None:
-    messages = some_messages(10)
-    await store.commit("t1", "r1", messages[:4])
-    await store.commit("t1", "r2", messages[4:])
-    for after in (0, 1, 4, 9, 10, 11, -1, -4, -10, -11):
-        for limit in (None, 0, 1, 5, 50):
-            page = list(await store.load("t1", after=after, limit=limit))
-            assert page == messages[after:][: len(messages) if limit is None else limit]
-
-
-@_claim
-async def fork_ends_with_its_message(store: "Store", other: "Store") -> None:
-    await store.commit("t1", "r1", some_messages(4))
-    await store.save_state("t1", {"a": 1})
-    forked = await store.fork("t1", "m1")
-    assert list(await other.load(forked)) == some_messages(2)
-    assert await other.load_state(forked) == {"a": 1}
-    assert list(await store.load("t1")) == some_messages(4)
-
-
-@_claim
-async def fork_lives_a_life_of_its_own(store: "Store", _: "Store") -> None:
-    await store.commit("t1", "r1", some_messages(2))
-    forked, again = await store.fork("t1", "m0"), await store.fork("t1", "m0")
-    await store.commit(forked, "r1", some_messages(1, 7), expected=1)
-    await store.save_state(forked, {"b": 2})
-    assert [message.id for message in await store.load(forked)] == ["m0", "m7"]
-    assert list(await store.load("t1")) == some_messages(2)
-    assert list(await store.load(again)) == some_messages(1)
-    assert await store.load_state("t1") == {}
-
-
-@_claim
-async def fork_at_an_unknown_message_is_refused(store: "Store", _: "Store") -> None:
-    await store.commit("t1", "r1", some_messages(2))
-    await _refused(LookupError, store.fork("t1", "m9"))
-    await _refused(LookupError, store.fork("t9", "m0"))
-
-
-@_claim
-async def state_of_a_thread_is_replaced_and_needs_no_messages(store: "Store", other: "Store") -> None:
-    await store.save_state("t1", {"a": 1})
-    await other.save_state("t1", {"b": [None, "é\0", 0, ""]})
-    assert await store.load_state("t1") == {"b": [None, "é\0", 0, ""]}
-    await store.commit("t1", "r1", some_messages(1), expected=0)
-    assert await store.load_state("t1") == {"b": [None, "é\0", 0, ""]}
 
 
 # Checkpoints.
@@ -260,9 +86,9 @@ async def same_part_twice_changes_nothing(store: "Store", other: "Store") -> Non
 @_claim
 async def two_writers_of_one_run_are_found_out(store: "Store", other: "Store") -> None:
     await store.put(some_checkpoint())
-    await _refused(ResumeError, other.put(some_checkpoint(agent="another")))
+    await refused(ResumeError, other.put(some_checkpoint(agent="another")))
     await store.put(Checkpoint(run_id="r1", part=1, number=1))
-    await _refused(ResumeError, other.put(Checkpoint(run_id="r1", part=1, number=2)))
+    await refused(ResumeError, other.put(Checkpoint(run_id="r1", part=1, number=2)))
     whole = await store.get("r1")
     assert whole is not None
     assert (whole.agent, whole.number) == ("agent", 1)
@@ -294,7 +120,7 @@ async def one_refusal_leaves_those_beside_it_alone(store: "Store", other: "Store
 async def part_of_a_run_that_is_gone_is_refused(store: "Store", other: "Store") -> None:
     await store.put(some_checkpoint())
     await other.drop("r1")
-    await _refused(ResumeError, store.put(Checkpoint(run_id="r1", part=1)))
+    await refused(ResumeError, store.put(Checkpoint(run_id="r1", part=1)))
     assert await store.get("r1") is None
 
 
@@ -303,10 +129,52 @@ async def resumption_takes_the_place_of_what_it_resumes(store: "Store", other: "
     await store.put(some_checkpoint(status="paused"))
     resumed = some_checkpoint("r2", resumed_from="r1")
     await other.put(resumed, replaces="r1")
-    assert await store.get("r1") is None
-    assert await store.get("r2") == resumed
+    assert await store.get("r1") == await store.get("r2") == resumed  # under the old id too
+    assert not await store.claim("r1", 5.0)
     await other.put(resumed, replaces="r1")  # sent again, since the first reply was lost
-    await _refused(ResumeError, store.put(Checkpoint(run_id="r1", part=1)))
+    await refused(ResumeError, store.put(Checkpoint(run_id="r1", part=1)))
+
+
+@_claim
+async def resumed_run_is_found_by_every_id_that_it_had(store: "Store", other: "Store") -> None:
+    await store.put(some_checkpoint("r1", status="paused"))
+    for old, new in [("r1", "r2"), ("r2", "r3"), ("r3", "r2"), ("r2", "r4")]:
+        await other.put(some_checkpoint(new), replaces=old)
+    assert [(await store.get(f"r{n}") or some_checkpoint()).run_id for n in (1, 2, 3, 4)] == ["r4"] * 4
+    await store.commit("t1", "r4", some_messages(1), checkpoint=some_checkpoint("r4", number=7))
+    found = await other.get("r1")
+    assert found is not None
+    assert found.number == 7
+    await other.drop("r4")
+    assert [await store.get(f"r{n}") for n in (1, 2, 3, 4)] == [None] * 4
+
+
+@_claim
+async def run_that_has_gone_on_is_not_replaced(store: "Store", other: "Store") -> None:
+    await store.put(some_checkpoint("r1"))
+    await store.put(Checkpoint(run_id="r1", part=1))
+    await refused(ResumeError, other.put(some_checkpoint("r2"), replaces="r1", at=0))
+    assert (await store.get("r2"), (await other.get("r1") or some_checkpoint()).part) == (None, 1)
+    await other.put(some_checkpoint("r2"), replaces="r1", at=1)
+
+
+@_claim
+async def state_of_a_thread_is_committed_with_its_messages(store: "Store", other: "Store") -> None:
+    await store.commit("t1", "r1", some_messages(1), state={"a": 1})
+    await refused(ThreadConflict, other.commit("t1", "r2", some_messages(1, 1), expected=0, state={"a": 2}))
+    await store.commit("t1", "r3", some_messages(1, 1))
+    assert await other.load_state("t1") == {"a": 1}
+
+
+@_claim
+async def unfinished_lists_what_waits_for_nothing(store: "Store", other: "Store") -> None:
+    await store.put(some_checkpoint("r1", created_at=3.0))
+    await store.put(some_checkpoint("r2", created_at=2.0, thread_id="t2"))
+    await store.put(some_checkpoint("r3", created_at=1.0, status="paused"))
+    assert [one.run_id for one in await other.unfinished()] == ["r2", "r1"]
+    assert [one.run_id for one in await other.unfinished("t1")] == ["r1"]
+    await store.put(Checkpoint(run_id="r1", part=1, status="paused"))
+    assert [one.run_id for one in await other.unfinished()] == ["r2"]
 
 
 @_claim
@@ -377,13 +245,6 @@ async def the_key_stays(store: "Store", other: "Store") -> None:
     keys = await asyncio.gather(*[one.key() for one in (store, other, store)])
     assert set(map(len, keys)) == {32}
     assert len(set(keys)) == 1
-
-
-async def _refused(kind: type[Exception], act: Awaitable[Any]) -> None:
-    """Check that *act* raises an error of *kind* that says something."""
-    came: Any = (await asyncio.gather(act, return_exceptions=True))[0]
-    assert isinstance(came, kind), f"expected {kind.__name__}, got {came!r}"
-    assert str(came)
 
 
 __all__ = ["Claim", "STORE_CONTRACT"]

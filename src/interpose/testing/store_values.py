@@ -63,6 +63,7 @@ def full_checkpoint() -> Checkpoint:
         resolved=(OpenInterrupt(id="i1", reason="ok?"),),
         nested={"c1": some_checkpoint("r1/c1")},
         state={"topic": "x"},
+        thread_state={"language": "fr"},
         private={"Notes": Private(3, {"seen": [1, 2]})},
         usage=Usage(9, 12),
         counts=Counts(model_calls=3, tool_calls=2, tokens=21, cost=0.5),
