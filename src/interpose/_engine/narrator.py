@@ -301,7 +301,7 @@ class Narrator:
         self.shown_calls.clear()
 
     async def flush_message(self) -> None:
-        """Close the open message after a failure, through the pipe, so that a guard can hand out what it holds."""
+        """Close the open message, through the pipe, so that a guard can hand out what it holds."""
         await self._close_message()
 
 

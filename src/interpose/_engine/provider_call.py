@@ -230,6 +230,8 @@ async def read_aloud(
             elif chunk.__class__ is ReasoningDelta:
                 await narrator.reasoning(chunk.text, chunk.signature)
             else:
+                if chunk.__class__ is ProviderPart:
+                    await narrator.flush_message()  # what follows it is another piece of the message
                 take_other(chunk, assembly, request)
             if pipe.emitted:
                 await pipe.flush()

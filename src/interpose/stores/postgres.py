@@ -139,8 +139,9 @@ def _cut_after(wait_s: float, connection: "Connection") -> asyncio.TimerHandle:
 
 
 def _cut(connection: "Connection") -> None:
-    """End what a connection waits for: whoever waits sees that it broke. It is not closed, for that would free a number
-    of a file that is still waited for.
+    """End what a connection waits for: whoever waits sees that it broke.
+
+    It is not closed, for that would free the number of a file that is still waited for.
     """
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.pgconn.socket)) as end:
         end.shutdown(socket.SHUT_RDWR)
