@@ -15,7 +15,8 @@ async def go_on(agent: Agent[Any], store: Any, diary: Diary, name: str, number: 
     *store* is the agent's, without the diary. Runs are named after the story and the life.
     """
     names = [f"{name}-{life}" for life in range(number + 1)]
-    there = [found for one in names[:-1] if (found := await store.get(one)) is not None]
+    found = [await store.get(one) for one in names[:-1]]  # under every id that the run had
+    there = list({one.run_id: one for one in found if one is not None}.values())
     if len(there) > 1:
         diary(f"failed: there are {len(there)} checkpoints of one run")
         return
