@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 import interpose
-from interpose import builtin, models, stores, testing
+from interpose import builtin, flow, models, report, stores, telemetry, testing
 from interpose.middleware import HOOKS
 
 PAGE = Path(__file__).parents[1] / "docs" / "coming-from.md"
-HOMES = (interpose, builtin, models, stores, testing)
+HOMES = (interpose, builtin, flow, models, report, stores, telemetry, testing)
 PHASES = ("init",)
 ARGUMENTS = ("call_next",)
 

@@ -143,6 +143,8 @@ def _own(run: Run, response: Any, request: ModelRequest, call: ModelCall | None)
         else:
             said = (message.text, message.reasoning, message.tool_calls, message.parts)
             message = AssistantMessage(*said, run.message_id, message.metadata)
+    if message.parts and any(part.__class__ is ProviderPart and not part.provider for part in message.parts):
+        message = message.replace(parts=tuple([_owned(part, request.provider) for part in message.parts]))
     if message is response.message and response.provider:
         return response
     names = (response.model or request.model, response.provider or request.provider)
@@ -182,6 +184,11 @@ async def read_quietly(stream: AsyncIterator[ModelChunk], assembly: Assembly, re
     clean_pieces(assembly)
 
 
+def _owned(part: Any, provider: str) -> Any:
+    """Return *part* with the name of its provider, where it is a provider's own and says none."""
+    return part.replace(provider=provider) if part.__class__ is ProviderPart and not part.provider else part
+
+
 def clean_pieces(assembly: Assembly) -> None:
     """Join the halves of characters that came in two pieces of text or reasoning."""
     for item in assembly.items:
@@ -201,8 +208,7 @@ def take_other(chunk: Any, assembly: Assembly, request: ModelRequest) -> None:
         case MessageStart():
             assembly.start(chunk, request)
         case ProviderPart():
-            part = chunk if chunk.provider else chunk.replace(provider=request.provider)
-            assembly.items.append(part)
+            assembly.items.append(_owned(chunk, request.provider))
         case _:
             got = type(chunk).__name__
             raise ProviderError(f"the model's stream gave a {got}, which is no chunk", provider=request.provider)

@@ -24,6 +24,7 @@ PROVIDERS = {
     "bedrock": "aws.bedrock",
     "google": "gcp.gemini",
     "mistral": "mistral_ai",
+    "openai-responses": "openai",
     "vertex": "gcp.vertex_ai",
     "xai": "x_ai",
 }
