@@ -6,6 +6,7 @@ import pytest
 from tests.interrupts.play import Asks, agent, answers_to, asked, go_on, guarded, paused, shown
 
 from interpose import Approved, Middleware, Rejected, Resolved, tool
+from interpose.events import messages_from_wire
 from interpose.testing import calls, event_types, text, text_of
 
 BOB = ("mail", {"to": "bob"})
@@ -166,3 +167,19 @@ async def test_a_reader_who_leaves_a_resumed_stream_ends_it_with_one_abort() -> 
             if event.type == "TOOL_CALL_RESULT":
                 break
     assert ended == ["interrupted", "abort"]
+
+
+async def test_edited_arguments_reach_the_reader_as_a_snapshot_of_the_messages() -> None:
+    log: list[Any] = []
+    first = await paused("stream", agent(calls(("mail", {"to": "bob"})), text("done"), tools=[guarded(log)]))
+    after = await go_on(first, answers_to(first, Approved({"to": "eve", "n": 1})))
+    (snapshot,) = [event for event in after.events if event.type == "MESSAGES_SNAPSHOT"]
+    assert after.events.index(snapshot) == 1  # behind RUN_STARTED
+    messages = messages_from_wire(snapshot.messages)  # type: ignore[union-attr]  # is a snapshot
+    assert dict(messages[-1].tool_calls[0].args) == {"to": "eve", "n": 1}
+
+
+async def test_without_an_edit_no_snapshot_is_sent() -> None:
+    first = await paused("stream", agent(calls(("mail", {"to": "bob"})), text("done"), tools=[guarded([])]))
+    after = await go_on(first, answers_to(first, Approved()))
+    assert "MESSAGES_SNAPSHOT" not in [event.type for event in after.events]

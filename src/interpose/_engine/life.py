@@ -20,7 +20,7 @@ from interpose._engine.signals import Note, Rank, Signal
 from interpose._engine.steering import steer, wrong
 from interpose._engine.step import answer_open_calls, step, tell_results
 from interpose.errors import CapabilityError, ConfigurationError, InterposeError
-from interpose.events import RunStartedEvent
+from interpose.events import MessagesSnapshotEvent, RunStartedEvent, messages_to_wire
 from interpose.inputs import as_messages
 from interpose.messages import AssistantMessage
 from interpose.outcomes import Abort, End, Pause
@@ -85,6 +85,8 @@ async def work(run: Run) -> RunResult:
             await run.pipe.flush()
         if added:
             await tell_results(run, added)
+        if run.resumption is not None and run.resumption.has_edits():  # what the reader has of these calls is outdated
+            await run.pipe.send(MessagesSnapshotEvent(messages_to_wire(run.history.messages)))
     if plan.run_layers:
         result = await compose(RunCall(run, early), None)
         if run.failed:

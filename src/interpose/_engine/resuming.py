@@ -60,6 +60,11 @@ class Resumption:
         kept = {one.layer: one.response for one in self.checkpoint.kept if one.response is not None}
         return kept if kept and not self.replayed else None
 
+    def has_edits(self) -> bool:
+        """Whether a person has edited the arguments of a call that is in the history."""
+        given = [one.answer for one in self.answers if one.interrupt.tool_call is not None]
+        return any([isinstance(one, Approved) and one.edited_args is not None for one in given])
+
     def kept_usage(self) -> Usage | None:
         """Return what the attempts behind a kept response took."""
         return next((one.usage for one in self.checkpoint.kept if one.response is not None), None)
