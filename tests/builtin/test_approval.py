@@ -1,10 +1,11 @@
 """Rules that ask a person before calls, and what a person says once for all."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from interpose import Agent, Approved, ConfigurationError, ResumeError, ToolCall, tool
+from interpose import Agent, Approved, ConfigurationError, Middleware, ResumeError, ToolCall, tool
 from interpose.builtin import Approval
 from interpose.stores import MemoryStore
 from interpose.testing import ScriptedModel, calls, collect, text
@@ -98,6 +99,41 @@ async def test_allowed_calls_run_though_the_tool_itself_would_ask() -> None:
     assert (await agent.run("Go")).text == "done"
 
 
+@pytest.mark.parametrize(("amount", "status"), [(5, "finished"), (500, "interrupted")])
+async def test_a_condition_may_be_async(amount: int, status: str) -> None:
+    async def is_small(value: int) -> bool:
+        return value < 10
+
+    turns = (calls(("pay", {"amount": amount})), text("done"))
+    agent = make(*turns, rules=[Approval.allow("pay", amount=is_small)], tools=[pay.replace(approval=True)])
+    assert (await agent.run("Go")).status == status
+
+
+class Offers(Middleware):
+    """Offers one more tool: by `on_config` in *phase*, or in the request where that is `model_stream`."""
+
+    def __init__(self, phase: str) -> None:
+        self.phase = phase
+
+    def on_config(self, ctx: Any, config: Any) -> Any:
+        return config.replace(tools=(*config.tools, pay)) if ctx.phase == self.phase else None
+
+    def before_model_call(self, _ctx: Any, request: Any) -> Any:
+        return request.with_tools((*request.tools, pay)) if self.phase == "model_stream" else None
+
+
+LATER = [("init", False), ("before_model", False), ("init", True), ("before_model", True), ("model_stream", True)]
+
+
+@how
+@pytest.mark.parametrize(("phase", "outside"), LATER)
+async def test_rules_hold_for_tools_that_others_bring_later(how: str, phase: str, outside: bool) -> None:
+    both = [Offers(phase), Approval([Approval.ask("p*")])]
+    turn = calls(("pay", {"amount": 1}))
+    agent = Agent(ScriptedModel(turn), tools=[look], middleware=both if outside else both[::-1])
+    assert await asked(agent, how) == [("pay", {"amount": 1, "to": "ada"})]
+
+
 async def test_approved_calls_run_and_are_not_asked_about_again() -> None:
     agent = make(calls(("pay", {"amount": 1})), text("done"), rules=[Approval.ask("pay")])
     first = await agent.run("Go")
@@ -124,14 +160,14 @@ async def test_two_sets_of_rules_ask_once_where_the_outer_one_asks() -> None:
     assert await asked(agent, "run") == [("pay", {"amount": 1, "to": "ada"})]
 
 
-ODD = [float("nan"), None, "12", [1]]
+ODD = [float("nan"), Decimal("NaN"), Decimal("sNaN"), None, "12", [1]]
 
 
 @pytest.mark.parametrize("value", ODD, ids=map(str, ODD))
-def test_what_cannot_be_compared_counts_as_above(value: Any) -> None:
+async def test_what_cannot_be_compared_counts_as_above(value: Any) -> None:
     rule = Approval.ask("pay", amount=Approval.above(100))
     call = pay_call(value)
-    assert rule(None, call) is (None if value is None else True)
+    assert await rule(None, call) is (None if value is None else True)
 
 
 def pay_call(amount: Any) -> Any:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from interpose.context import RunContext
     from interpose.info import RunConfig
     from interpose.messages import ToolCall
+    from interpose.request import ModelRequest
 
 Decision = Callable[["RunContext[Any]", "ToolCall"], Any]
 """A rule of one's own, plain or async: True asks, False lets the call run, None leaves it to the next rule."""
@@ -35,21 +36,22 @@ class Rule:
         told = "".join([f", {name}={value!r}" for name, value in self.conditions.items()])
         return f"Approval.{'ask' if self.asks else 'allow'}({self.tool!r}{told})"
 
-    def __call__(self, _ctx: Any, call: "ToolCall") -> bool | None:
+    async def __call__(self, _ctx: Any, call: "ToolCall") -> bool | None:
         """Return whether *call* is to be asked about; None where the rule does not fit it."""
         if not fnmatchcase(call.name, self.tool):
             return None
         for name, wanted in self.conditions.items():
-            if name not in call.args or not self._fits(wanted, call.args[name]):
+            if name not in call.args or not await self._fits(wanted, call.args[name]):
                 return None
         return self.asks
 
-    def _fits(self, wanted: Any, value: Any) -> bool:
+    async def _fits(self, wanted: Any, value: Any) -> bool:
         if not callable(wanted):
             return bool(wanted == value) and isinstance(wanted, bool) is isinstance(value, bool)
         try:
-            return bool(wanted(value))
-        except (TypeError, ValueError):
+            said = wanted(value)
+            return bool(await said if isawaitable(said) else said)
+        except (TypeError, ValueError, ArithmeticError):
             return self.asks  # what cannot be compared is asked about
 
     def check(self, tools: Sequence[Tool]) -> None:
@@ -106,10 +108,10 @@ class Approval(Middleware[Any]):
     """Asks a person before tool calls, by *rules*: the first that fits a call decides.
 
     `Approval.ask("pay")` asks about every call of a tool, or of all that fit a pattern (`"delete_*"`);
-    `Approval.ask("pay", amount=Approval.above(100))` about those whose arguments fit: a value, or a function of it.
-    `Approval.allow(...)` lets such calls run unasked. A rule may also be a function of `(ctx, call)`, plain or async:
-    True asks, False allows, None leaves it to the next rule. Rules see the final, typed arguments, and hold in nested
-    runs too. Where none fits, the tool's own `approval=` decides.
+    `Approval.ask("pay", amount=Approval.above(100))` about those whose arguments fit: a value, or a function of it, plain
+    or async. `Approval.allow(...)` lets such calls run unasked. A rule may also be a function of `(ctx, call)`, plain or
+    async: True asks, False allows, None leaves it to the next rule. Rules see the final, typed arguments, and hold in
+    nested runs too. Where none fits, the tool's own `approval=` decides.
 
     Raises:
         ConfigurationError: a rule is none, or names a tool or an argument that the agent does not have.
@@ -140,7 +142,10 @@ class Approval(Middleware[Any]):
 
     @staticmethod
     def above(limit: Any) -> Callable[[Any], bool]:
-        """Return a condition that holds for values above *limit*; what cannot be compared with it counts as above."""
+        """Return a condition that holds for values above *limit*.
+
+        What cannot be compared with it counts as above; None, which is no value, does not.
+        """
         return _Above(limit)
 
     def open(self, agent: "Agent[Any]") -> None:
@@ -151,12 +156,21 @@ class Approval(Middleware[Any]):
 
     def on_config(self, ctx: "RunContext[Any]", config: "RunConfig") -> "RunConfig | None":
         """Put the rules in front of each tool's own approval."""
-        if ctx.phase == "structured_output" or all(self._guards(one) for one in config.tools):
+        if ctx.phase == "structured_output":
             return None
-        guarded = [
-            one if self._guards(one) else one.replace(approval=_Gate(self, one.approval)) for one in config.tools
-        ]
-        return config.replace(tools=tuple(guarded))
+        guarded = self._guarded(config.tools)
+        return None if guarded is None else config.replace(tools=guarded)
+
+    def before_model_call(self, _ctx: "RunContext[Any]", request: "ModelRequest") -> "ModelRequest | None":
+        """Do so for tools that came later: by the `on_config` of others, or by a layer outside this one."""
+        guarded = self._guarded(request.tools)
+        return None if guarded is None else request.with_tools(guarded)
+
+    def _guarded(self, tools: Sequence[Tool]) -> tuple[Tool, ...] | None:
+        """Return *tools* with the rules in front of each one's own approval; None where all have them already."""
+        if all([self._guards(one) for one in tools]):
+            return None
+        return tuple([one if self._guards(one) else one.replace(approval=_Gate(self, one.approval)) for one in tools])
 
     def _guards(self, tool: Tool) -> bool:
         gate = tool.approval
