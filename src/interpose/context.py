@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from interpose._engine.open_node import OpenNode
     from interpose._engine.run import Run
     from interpose.capabilities import Capability
+    from interpose.info import FileEvent
     from interpose.interrupts import Answer
     from interpose.messages import Message, ToolCall
     from interpose.middleware import ContextT, Middleware
@@ -218,6 +219,21 @@ class RunContext(Generic[ContextT]):
         """Send a `CUSTOM` event; it passes `on_chunk`. Awaiting what comes back is only for back-pressure."""
         self._run.emit(name, value)
         return Emitted(self._run)
+
+    async def tell_file(self, event: FileEvent) -> None:
+        """Tell the `on_file*` hooks of the run, and its stream, that a file changed; for what provides a sandbox.
+
+        Returns when all hooks have been called; one that fails is logged.
+        """
+        from interpose._engine.files import tell_file
+
+        await tell_file(self._run, event)
+
+    def hears_files(self) -> tuple[bool, bool]:
+        """Return whether a hook of the run is told of files, and whether somebody sees its events."""
+        from interpose._engine.files import hears_files
+
+        return hears_files(self._run)
 
     def create_id(self, prefix: str) -> str:
         """Return a new id that begins with *prefix*."""

@@ -1,5 +1,6 @@
 """What hooks are told: one small frozen value a seam."""
 
+import difflib
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self
 
@@ -8,6 +9,7 @@ from msgspec import field
 
 from interpose.messages import Message, ToolCall, ToolResult, Value
 from interpose.request import ModelSettings, Step, Usage
+from interpose.text import to_json
 
 
 class RunConfig(Value, frozen=True, kw_only=True):
@@ -203,7 +205,65 @@ for _name in MADE_WHEN_READ:
 
 
 class FileEvent(Value, frozen=True, kw_only=True):
-    """For `on_file*`: a file was created, changed or deleted in the sandbox; *path* is relative to its workspace."""
+    """For `on_file*`: a file was created, changed or deleted in the sandbox; *path* is relative to its workspace.
+
+    A file that is renamed is deleted under one name and created under the other. *old* and *new* are its content
+    around the event, None where there was no file or its content was not kept; what reads and compares them are
+    `before`, `after` and `diff`. Dict and JSON have the kind and the path alone.
+    """
 
     kind: Literal["create", "change", "delete"]
     path: str
+    old: bytes | None = None
+    new: bytes | None = None
+
+    def before(self) -> str | bytes | None:
+        """Return the content before the event: text where it is UTF-8, else bytes.
+
+        None where there was no file, or where it was too large to be kept.
+        """
+        return _content(self.old)
+
+    def after(self) -> str | bytes | None:
+        """Return the content after the event, as `before` does; None where the file is gone."""
+        return _content(self.new)
+
+    def diff(self) -> str:
+        """Return the change as a unified diff; one line that says so where content is binary or was not kept."""
+        old = f"a/{self.path}" if self.kind != "create" else "/dev/null"
+        new = f"b/{self.path}" if self.kind != "delete" else "/dev/null"
+        before, after = self.before(), self.after()
+        if (before is None and self.kind != "create") or (after is None and self.kind != "delete"):
+            return f"Files {old} and {new} differ (their content was not kept)\n"
+        if isinstance(before, bytes) or isinstance(after, bytes):
+            return f"Binary files {old} and {new} differ\n"
+        lines = difflib.unified_diff(_lines(before), _lines(after), old, new)
+        return "".join([line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the kind and the path."""
+        return {"kind": self.kind, "path": self.path}
+
+    def to_json(self) -> str:
+        """Return the kind and the path as compact JSON."""
+        return to_json(self.to_dict())
+
+    def __repr__(self) -> str:
+        return f"FileEvent(kind={self.kind!r}, path={self.path!r})"
+
+
+def _content(kept: bytes | None) -> str | bytes | None:
+    if kept is None or b"\0" in kept:
+        return kept
+    try:
+        return kept.decode()
+    except UnicodeDecodeError:
+        return kept
+
+
+def _lines(text: str | None) -> list[str]:
+    """Return the lines of *text* with their ends; only a line feed ends one."""
+    if not text:
+        return []
+    *whole, rest = text.split("\n")
+    return [f"{line}\n" for line in whole] + ([rest] if rest else [])

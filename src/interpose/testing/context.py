@@ -9,6 +9,7 @@ from typing import Any
 from interpose.clock import Clock
 from interpose.context import ToolContext
 from interpose.errors import ConfigurationError
+from interpose.info import FileEvent
 from interpose.inputs import as_messages
 from interpose.messages import ToolCall
 from interpose.models.base import Model, fold
@@ -69,6 +70,7 @@ class _HandRun:
         self.clock = clock or FakeClock(auto=True)
         self.record = SimpleNamespace(current=SimpleNamespace(meta={}))
         self.emitted: list[tuple[str, Any]] = []
+        self.files: list[FileEvent] = []
         self.aborted: str | None = None
         self.deferred: list[asyncio.Task[Any]] = []
         self.entered = AsyncExitStack()
@@ -108,6 +110,19 @@ class HandContext(ToolContext[Any]):
     def aborted(self) -> str | None:
         """The reason of `abort`, or None; nothing is cancelled here."""
         return self._run.aborted  # type: ignore[no-any-return]  # as above
+
+    @property
+    def files(self) -> list[FileEvent]:
+        """The file events that were told."""
+        return self._run.files  # type: ignore[no-any-return]  # as above
+
+    async def tell_file(self, event: FileEvent) -> None:
+        """Note *event* in `files`."""
+        self._run.files.append(event)
+
+    def hears_files(self) -> tuple[bool, bool]:
+        """Say that everything is heard."""
+        return True, True
 
     async def finish(self) -> None:
         """Wait for deferred work, then leave what was entered, as the end of a run does; failures are raised."""
