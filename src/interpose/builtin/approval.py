@@ -108,10 +108,10 @@ class Approval(Middleware[Any]):
     """Asks a person before tool calls, by *rules*: the first that fits a call decides.
 
     `Approval.ask("pay")` asks about every call of a tool, or of all that fit a pattern (`"delete_*"`);
-    `Approval.ask("pay", amount=Approval.above(100))` about those whose arguments fit: a value, or a function of it, plain
-    or async. `Approval.allow(...)` lets such calls run unasked. A rule may also be a function of `(ctx, call)`, plain or
-    async: True asks, False allows, None leaves it to the next rule. Rules see the final, typed arguments, and hold in
-    nested runs too. Where none fits, the tool's own `approval=` decides.
+    `Approval.ask("pay", amount=Approval.above(100))` about those whose arguments fit: a value, or a function of it,
+    plain or async. `Approval.allow(...)` lets such calls run unasked. A rule may also be a function of `(ctx, call)`,
+    plain or async: True asks, False allows, None leaves it to the next rule. Rules see the final, typed arguments, and
+    hold in nested runs too. Where none fits, the tool's own `approval=` decides.
 
     Raises:
         ConfigurationError: a rule is none, or names a tool or an argument that the agent does not have.
