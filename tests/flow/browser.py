@@ -40,7 +40,7 @@ async def opened(
     )
     try:
         page = await context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(20_000)
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.said = said  # a test that expects some looks at it, and empties it

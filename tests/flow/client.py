@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
 
 PATIENCE_S = 10.0
@@ -39,7 +39,7 @@ async def ask(port: int, path: str = "/", *, method: str = "GET", **headers: str
             body = await reader.read()
             return Answer(status, found, _dechunked(body) if "transfer-encoding" in found else body)
     finally:
-        writer.close()
+        await _left(writer)
 
 
 class Page:
@@ -92,7 +92,13 @@ async def page(port: int, last_id: str | None = None) -> AsyncIterator[Page]:
         assert status == 200, status
         yield Page(reader, writer)
     finally:
-        writer.close()
+        await _left(writer)
+
+
+async def _left(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
 
 
 def _request(port: int, method: str, path: str, headers: dict[str, Any]) -> bytes:

@@ -297,6 +297,25 @@ async def test_run_cut_off_by_closing_is_not_shown_as_running(flow: Flow) -> Non
     assert (run["status"], run["outcome"]) == ("error", "lost")
 
 
+@pytest.mark.parametrize("turns", [0, 1, 2, 3])
+async def test_opening_that_is_cancelled_leaves_nothing_open(turns: int) -> None:
+    before = asyncio.all_tasks()
+    flow = Flow(port=free_port())
+    opening = asyncio.create_task(flow.open(None))  # type: ignore[arg-type]  # the page is the same for all agents
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    opening.cancel()
+    await asyncio.wait([opening])
+    if opening.cancelled():
+        await asyncio.sleep(0.05)
+        assert not await is_answered(flow.port)
+        assert asyncio.all_tasks() == before
+        await flow.open(None)  # type: ignore[arg-type]  # the page is the same for all agents
+    assert await is_answered(flow.port)
+    await flow.close()
+    assert not await is_answered(flow.port)
+
+
 async def test_closing_twice_does_nothing() -> None:
     flow = Flow(port=0)
     await flow.open(None)  # type: ignore[arg-type]  # the page is the same for all agents

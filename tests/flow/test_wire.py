@@ -78,7 +78,7 @@ def test_name_with_markup_and_half_characters_is_text() -> None:
 
 
 def test_everything_that_a_node_says_is_told() -> None:
-    fields = {
+    fields: dict[str, Any] = {
         "provider": "openai", "call_class": "summary", "outcome": "interrupted", "finish_reason": "interrupt",
         "attempts": 0, "superseded": 2, "made_by": "Cache", "tool_call_id": "call_1", "meta": {"a": 1},
         "failures": ["RateLimited"], "changes": [{"middleware": "M", "hook": "h", "field": "f", "old": 1, "new": 2}],

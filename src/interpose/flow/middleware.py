@@ -70,18 +70,19 @@ class Flow(Middleware[Any]):
         """Serve the page, unless this object does already."""
         with self._lock:
             self._users += 1
-        await self._serve()
+        try:
+            await self._serve()
+        except BaseException:  # cancelled: nobody will close what was not opened
+            with self._lock:
+                self._users -= 1
+            raise
 
     async def close(self) -> None:
         """Stop serving, where nobody else uses this object. What was seen is kept for the next `open`."""
         with self._lock:
             self._users = max(0, self._users - 1)
-            server = self._server if self._users == 0 else None
-            if server is not None:
-                self._server = None
-        if server is not None:
-            self._history.settle()
-            await server.close()
+        if not self._users:
+            await self._stop()
 
     def on_node(self, ctx: RunContext[Any], node: Node) -> Awaitable[None] | None:  # noqa: ARG002  # the node says all
         """Keep the event, and tell the pages."""
@@ -108,10 +109,19 @@ class Flow(Middleware[Any]):
                 self._history, host=self._host, port=self._wanted_port, token=self._token
             )
             logger.info("Flow: %s", self.url)
+            if not self._users:  # closed meanwhile
+                await self._stop()
         except Exception as error:
             self._say_once("the page cannot be served; runs go on without it", error)
         finally:
             self._is_starting = False
+
+    async def _stop(self) -> None:
+        with self._lock:
+            server, self._server = self._server, None
+        if server is not None:
+            self._history.settle()
+            await server.close()
 
     def _ring(self) -> None:
         server = self._server

@@ -103,9 +103,10 @@ class RunLog:
 
     def whole(self, seq: int) -> bytes | None:
         """Return event number *seq* with all that is kept of it, as JSON, where it is there."""
-        if not 0 <= seq < len(self._heads):
+        heads, bodies = self._heads, self._bodies
+        if not 0 <= seq < min(len(heads), len(bodies)):
             return None
-        head, body = self._heads[seq], self._bodies[seq]
+        head, body = heads[seq], bodies[seq]
         if seq not in self._shared or body is None:
             return whole(head, body)
         told = msgspec.json.decode(unpack(body))
@@ -134,10 +135,9 @@ class RunLog:
 
     def lights(self, start: int = 0, end: int | None = None) -> list[bytes]:
         """Return the events from number *start* on, before *end*, as they are streamed."""
-        stop = len(self._heads) if end is None else min(end, len(self._heads))
-        return [
-            light(self._heads[seq], self._bodies[seq], apart=seq in self._shared) for seq in range(max(0, start), stop)
-        ]
+        heads, bodies = self._heads, self._bodies  # another thread may give the run up meanwhile
+        stop = min(len(heads), len(bodies)) if end is None else min(end, len(heads), len(bodies))
+        return [light(heads[seq], bodies[seq], apart=seq in self._shared) for seq in range(max(0, start), stop)]
 
     def texts(self) -> Iterator[tuple[int, bytes]]:
         """Yield what can be searched, packed, each with the number of the event that brought it."""

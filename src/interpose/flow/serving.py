@@ -60,7 +60,11 @@ class Serving:
         ready = serving.loop.create_future()
         # The context of whoever opened it (a run, perhaps) is not that of the requests.
         serving._task = serving.loop.create_task(serving._serve(ready), context=Context())
-        await asyncio.shield(ready)
+        try:
+            await asyncio.shield(ready)
+        except BaseException:  # whoever waits was cancelled, or it failed
+            serving._task.cancel()
+            raise
         return serving
 
     @property

@@ -17,7 +17,7 @@ from interpose.text import readable, to_json
 ALWAYS = ("phase", "kind", "name", "run_id", "id")
 OPTIONAL = ("thread_id", "provider", "call_class", "outcome", "finish_reason", "attempts", "superseded", "made_by")
 FIELDS = Node.__struct_fields__
-_fields = attrgetter(*FIELDS)
+_values = attrgetter(*FIELDS)
 BODY = ("content", "meta", "changes", "failures", "tool_call_id", "resumed_from")
 NOTHING = {"in": None, "out": None}
 
@@ -39,7 +39,7 @@ class Wire(NamedTuple):
 
 def wire_of(node: Node | Mapping[str, Any]) -> Wire:
     """Return *node*, or an event of a stored report, in two."""
-    read = (node if isinstance(node, Mapping) else dict(zip(FIELDS, _fields(node), strict=True))).get
+    read = (node if isinstance(node, Mapping) else dict(zip(FIELDS, _values(node), strict=True))).get
     head: dict[str, Any] = {name: _short(read(name), MAX_NAME_CHARS) for name in ALWAYS}
     parent = read("parent_id")
     head["parent_id"] = None if parent is None else _short(parent, MAX_NAME_CHARS)

@@ -7,7 +7,7 @@ import { RunHead, RunList } from "./runs.js";
 import { Search } from "./search.js";
 import { Store } from "./store.js";
 import { connect } from "./stream.js";
-import { el } from "./text.js";
+import { el, oneLine } from "./text.js";
 import { Waterfall } from "./waterfall.js";
 
 const CLOCK_MS = 100; // how often running clocks move on
@@ -101,7 +101,12 @@ function newestOf(run) {
 
 /** The run that the address of the page names, until it was opened. */
 function asked() {
-  const id = decodeURIComponent(location.hash.slice(1));
+  let id = location.hash.slice(1);
+  try {
+    id = decodeURIComponent(id);
+  } catch {
+    // typed by hand; then it names no run
+  }
   return id && state.asked !== id ? store.runs.get(id) : null;
 }
 
@@ -113,7 +118,7 @@ function openRun(run, { byHand = false } = {}) {
     for (const one of state.looked.splice(LOADED + 1)) if (!one.gone) unload(one);
     state.asked = run.id;
     if (byHand || location.hash) history.replaceState(null, "", `#${encodeURIComponent(run.id)}`);
-    document.title = `${run.summary.name} · Flow`;
+    document.title = `${oneLine(run.summary.name, 80)} · Flow`;
     graph.clear();
     waterfall.clear();
     search.look(run, search.text);

@@ -70,6 +70,9 @@ export class RunList {
 
   fill(entry, run, chosen, now) {
     const { summary } = run;
+    const same = entry.summary === summary && entry.chosen === chosen && entry.gone === run.gone;
+    if (same && !run.running) return;
+    [entry.summary, entry.chosen, entry.gone] = [summary, chosen, run.gone];
     const name = `run is-${summary.outcome === "interrupted" ? "paused" : summary.status}${chosen ? " is-selected" : ""}${run.gone ? " is-gone" : ""}`;
     if (entry.className !== name) {
       entry.className = name;

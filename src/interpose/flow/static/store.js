@@ -191,7 +191,7 @@ export class Store {
       if (answer.ok) {
         const { run: summary, events } = await answer.json();
         run.loaded = true;
-        run.summary = summary;
+        if (summary.events >= run.summary.events) run.summary = summary; // else the stream was quicker than this answer
         for (const event of events) run.apply(event);
       }
     } catch {

@@ -14,7 +14,7 @@ export class Waterfall {
     this.rows = [];
     this.places = new Map();
     this.pool = [];
-    this.sizer = el("div", { class: "sizer" });
+    this.sizer = el("div", { class: "sizer", role: "none" });
     box.append(this.sizer);
     this.ticks = el("div", { class: "ticks" });
     axis.append(this.ticks);
