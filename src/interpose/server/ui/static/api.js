@@ -1,0 +1,116 @@
+// The server: AG-UI over server-sent events, and what it says when it refuses.
+
+const HERE = new URL("../", document.baseURI);
+const TOKEN = "interpose-chat-token";
+
+/** An answer that is no success. `problems` lists `[interrupt id, what is wrong]`. */
+export class Refused extends Error {
+  constructor(status, message, problems) {
+    super(message);
+    [this.status, this.problems] = [status, problems];
+  }
+}
+
+export class Api {
+  /** `askToken(wrong)` asks the person and gives a token, or null. */
+  constructor(askToken) {
+    this.askToken = askToken;
+    this.token = sessionStorage.getItem(TOKEN);
+    this.asking = null;
+  }
+
+  agents() {
+    return this.json("ui/agents");
+  }
+
+  /** Start a run; the answer is its stream. */
+  run(agent, input, signal) {
+    const body = JSON.stringify({ protocolVersion: "1.0", state: {}, tools: [], context: [], forwardedProps: {}, ...input });
+    return this.request(at(agent), { method: "POST", body, signal, headers: { "content-type": "application/json", accept: "text/event-stream" } });
+  }
+
+  /** Read on in a run, from the event after the one with this id. */
+  attach(agent, run, after, signal) {
+    const headers = { accept: "text/event-stream", ...(after === null ? {} : { "last-event-id": String(after) }) };
+    return this.request(`${at(agent)}/runs/${encodeURIComponent(run)}/events`, { signal, headers });
+  }
+
+  cancel(agent, run) {
+    return this.request(`${at(agent)}/runs/${encodeURIComponent(run)}/cancel`, { method: "POST" });
+  }
+
+  async json(path) {
+    return (await this.request(path)).json();
+  }
+
+  async request(path, options = {}) {
+    for (;;) {
+      const token = this.token;
+      const headers = { ...options.headers, ...(token ? { authorization: `Bearer ${token}` } : {}) };
+      const response = await fetch(new URL(path, HERE), { ...options, headers, cache: "no-store", redirect: "error" });
+      if (response.ok) return response;
+      if (response.status !== 401 || !(await this.newToken(token))) throw await refusal(response);
+    }
+  }
+
+  /** Ask for a token, once however many requests wait for one. */
+  async newToken(used) {
+    if (this.token !== used) return true;
+    this.asking ??= this.askToken(Boolean(used)).finally(() => (this.asking = null));
+    const token = await this.asking;
+    if (!token) return false;
+    this.token = token;
+    sessionStorage.setItem(TOKEN, token);
+    return true;
+  }
+
+  forgetToken() {
+    this.token = null;
+    sessionStorage.removeItem(TOKEN);
+  }
+}
+
+function at(agent) {
+  return `ag-ui/${encodeURIComponent(agent)}`;
+}
+
+async function refusal(response) {
+  const text = await response.text().catch(() => "");
+  let said = text;
+  let problems = [];
+  try {
+    const body = JSON.parse(text);
+    const error = body.error ?? body.detail ?? body;
+    said = typeof error === "string" ? error : error.message ?? text;
+    problems = body.problems ?? error.problems ?? [];
+  } catch {
+    // no JSON: a proxy, perhaps; its text is shown as it is
+  }
+  const listed = Array.isArray(problems) ? problems.map((one) => (Array.isArray(one) ? one : [one?.interruptId ?? one?.id, one?.problem ?? one?.message ?? String(one)])) : [];
+  return new Refused(response.status, said.slice(0, 2000) || `the server answered ${response.status}`, listed);
+}
+
+/** Yield `{ id, event }` from a stream of server-sent events, however it is cut into pieces. */
+export async function* events(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let [rest, id, data] = ["", null, []];
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const lines = (rest + value).split(/\r\n|\n|\r(?!$)/);
+      rest = lines.pop();
+      for (const line of lines) {
+        if (line.startsWith("data:")) data.push(line.slice(5).replace(/^ /, ""));
+        else if (line.startsWith("id:")) id = line.slice(3).trim();
+        else if (!line && data.length) {
+          const text = data.join("\n");
+          data = [];
+          yield { id, event: JSON.parse(text) };
+        }
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}

@@ -1,0 +1,207 @@
+// One conversation that goes on: it sends, reads, reads on after a lost connection, asks to stop, answers.
+
+import { Refused, events } from "./api.js";
+import { messagesOf } from "./messages.js";
+import { newId } from "./text.js";
+import { Transcript } from "./transcript.js";
+
+const TRIES = 8;
+const FIRST_WAIT_MS = 400;
+const LONGEST_WAIT_MS = 8000;
+const ENDS = ["RUN_FINISHED", "RUN_ERROR"];
+
+export class Talk {
+  /** `kept` is plain data: `{ id, agent, title, at, entries, run, after }`. `told(what, entry)` hears of changes. */
+  constructor(api, kept, told) {
+    [this.api, this.kept, this.told] = [api, kept, told];
+    this.transcript = new Transcript(kept.entries, (entry) => told("entry", entry));
+    this.state = "idle"; // or "running", "lost", "stopping"
+    this.left = null;
+  }
+
+  get busy() {
+    return this.state !== "idle";
+  }
+
+  /** What the person is to do next: "answer", "wait" or "write". */
+  get turn() {
+    if (this.busy) return "wait";
+    return this.transcript.questions.length ? "answer" : "write";
+  }
+
+  send(text) {
+    if (this.turn !== "write") return null;
+    if (!this.kept.title) this.kept.title = text.slice(0, 120);
+    this.transcript.clearFailure();
+    this.transcript.add({ kind: "user", id: newId("msg"), text });
+    return this.begin({});
+  }
+
+  retry() {
+    if (this.busy) return null;
+    const failed = this.transcript.entries.findLast((entry) => entry.kind === "error");
+    this.transcript.clearFailure();
+    if (failed?.lost) return this.readOn();
+    return this.begin({});
+  }
+
+  /** Note an answer; once all questions of the run have one, they are sent. */
+  answer(question, answer) {
+    this.transcript.set(question, { answer, problem: null });
+    const open = this.transcript.questions;
+    this.told("state");
+    if (!answer || this.busy || open.some((one) => !one.answer)) return null;
+    const resume = open.map((one) => ({ interruptId: one.id, ...one.answer.wire }));
+    return this.begin({ resume, parentRunId: open[0].run }, open);
+  }
+
+  /** Read on in the run that was going on when the page was left. */
+  readOn() {
+    if (!this.kept.run || this.busy) return null;
+    return this.follow(() => this.attach(), { isNew: false });
+  }
+
+  async stop() {
+    if (!this.busy || !this.kept.run) return;
+    this.to("stopping");
+    try {
+      await this.api.cancel(this.kept.agent, this.kept.run);
+    } catch (error) {
+      if (error instanceof Refused && [404, 409, 410].includes(error.status)) return; // it has ended; the stream says how
+      this.fail(`could not be stopped: ${words(error)}`);
+      this.leave();
+    }
+  }
+
+  /** Stop reading; the run goes on. */
+  leave() {
+    this.left?.abort();
+  }
+
+  begin(more, questions = []) {
+    const { id: threadId, agent } = this.kept;
+    const runId = newId("run");
+    [this.kept.run, this.kept.after, this.kept.at] = [runId, null, Date.now()];
+    const input = { threadId, runId, messages: messagesOf(this.kept.entries), ...more };
+    return this.follow(() => this.api.run(agent, input, this.left.signal), { isNew: true, questions });
+  }
+
+  attach() {
+    return this.api.attach(this.kept.agent, this.kept.run, this.kept.after, this.left.signal);
+  }
+
+  async follow(open, { isNew, questions = [] }) {
+    const left = (this.left = new AbortController());
+    this.to("running");
+    this.began = Date.now();
+    try {
+      await this.readAll(open, left, questions);
+    } catch (error) {
+      if (left.signal.aborted) return;
+      this.refused(error, isNew && this.kept.after === null, questions);
+    } finally {
+      if (this.left === left) {
+        this.left = null;
+        this.to("idle");
+      }
+    }
+  }
+
+  /** Read until the run's last event, through as many connections as it takes. */
+  async readAll(open, left, questions) {
+    let tries = 0;
+    for (;;) {
+      try {
+        for await (const { id, event } of events(await open())) {
+          if (left.signal.aborted) return;
+          tries = 0;
+          if (this.state === "lost") this.to("running");
+          this.take(id, event, questions);
+          if (ENDS.includes(event.type)) return;
+        }
+      } catch (error) {
+        const gone = error instanceof Refused && (tries === 0 || (error.status < 500 && error.status !== 429));
+        if (left.signal.aborted || gone || error instanceof SyntaxError) throw error;
+        if (tries >= TRIES) throw error;
+      }
+      if (tries++ >= TRIES) throw new Lost();
+      this.to(this.state === "stopping" ? "stopping" : "lost");
+      await pause(Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1)), left.signal);
+      open = () => this.attach();
+    }
+  }
+
+  take(id, event, questions) {
+    if (id !== null) this.kept.after = id;
+    if (event.type === "RUN_STARTED") {
+      this.kept.run = event.runId;
+      for (const one of questions) this.settle(one);
+    }
+    this.transcript.apply(event);
+    if (!ENDS.includes(event.type)) return;
+    const usage = this.transcript.find("usage", event.runId ?? this.kept.run);
+    if (usage) this.transcript.set(usage, { ms: Date.now() - this.began });
+    [this.kept.run, this.kept.after] = [null, null];
+    this.told("end", event);
+  }
+
+  settle(question) {
+    const { wire, args } = question.answer;
+    this.transcript.set(question, { settled: true });
+    const call = this.transcript.find("call", question.call);
+    if (!call || call.state !== "asked") return;
+    this.transcript.set(call, { state: wire.payload?.approved ? "running" : "refused", ...(args ? { args: JSON.stringify(args), edited: true } : {}) });
+  }
+
+  /** Nothing more will come of this run: say why, and leave open what was asked. */
+  refused(error, never, questions) {
+    const run = this.kept.run;
+    const unsettled = questions.filter((one) => !one.settled);
+    const known = new Map(error instanceof Refused ? error.problems : []);
+    const gone = error instanceof Refused && error.status === 404 && !never;
+    const lost = !(error instanceof Refused) && !never;
+    for (const one of unsettled) this.transcript.set(one, { answer: null, problem: known.get(one.id) ?? words(error) });
+    this.transcript.close({ half: true });
+    if (!unsettled.length) this.fail(gone ? "The server does not know this run any more; it may have been started anew meanwhile." : words(error), { lost });
+    this.kept.run = lost ? run : null;
+    this.told("end", { type: "RUN_ERROR", message: words(error) });
+  }
+
+  fail(text, more = {}) {
+    const former = this.transcript.find("error", "own");
+    if (former) this.transcript.remove(former);
+    this.transcript.add({ kind: "error", id: "own", text, ...more });
+  }
+
+  to(state) {
+    this.state = state;
+    this.told("state");
+  }
+}
+
+class Lost extends Error {
+  constructor() {
+    super("the connection was lost");
+  }
+}
+
+function words(error) {
+  if (error instanceof Refused) return error.message;
+  if (error instanceof SyntaxError) return `The server sent what is no event: ${error.message}`;
+  return "The server cannot be reached. The run may still be going on there.";
+}
+
+/** Wait, or less where the browser is online again. */
+function pause(ms, signal) {
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer);
+      removeEventListener("online", done);
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    addEventListener("online", done);
+    signal.addEventListener("abort", done);
+  });
+}
