@@ -175,7 +175,7 @@ async def test_edited_arguments_reach_the_reader_as_a_snapshot_of_the_messages()
     after = await go_on(first, answers_to(first, Approved({"to": "eve", "n": 1})))
     (snapshot,) = [event for event in after.events if event.type == "MESSAGES_SNAPSHOT"]
     assert after.events.index(snapshot) == 1  # behind RUN_STARTED
-    messages = messages_from_wire(snapshot.messages)  # type: ignore[union-attr]  # is a snapshot
+    messages = messages_from_wire(snapshot.messages)
     assert dict(messages[-1].tool_calls[0].args) == {"to": "eve", "n": 1}
 
 
