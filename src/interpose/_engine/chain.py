@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 from asyncio import CancelledError, current_task
 from collections.abc import Callable, Coroutine, Mapping
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutinefunction
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from interpose._engine.replay import layer_key, replayed
 from interpose._engine.signals import Note, Rank, Signal
 from interpose._engine.steering import rewritten, steer, what_holds, wrong
 from interpose.errors import HookError, InterposeError, NextCalledTwice
@@ -43,9 +44,21 @@ class Layer:
         self.middleware = middleware
         self.before = before
         self.wrap = wrap
-        self.wrap_call = wrap.call if wrap is not None else None
+        self.wrap_call = as_coroutine_function(wrap.call) if wrap is not None else None
         self.after = after
         self.enter: Entry = enter_wrap if wrap is not None and before is None and after is None else enter_layer
+
+
+def as_coroutine_function(hook: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Return *hook*, which may be `def` and return an awaitable, as a function that makes native coroutines."""
+    if iscoroutinefunction(hook):
+        return hook
+
+    async def adapted(*args: Any) -> Any:
+        result = hook(*args)
+        return await result if isawaitable(result) else result
+
+    return adapted
 
 
 class Call:
@@ -58,8 +71,8 @@ class Call:
 
     __slots__ = (
         "answered",
-        "core",
         "ctx",
+        "entries",
         "layers",
         "noted",
         "paused_at",
@@ -70,11 +83,11 @@ class Call:
         "values",
     )
 
-    def __init__(self, run: Run, ctx: Any, layers: tuple[Layer, ...], core: Entry) -> None:
+    def __init__(self, run: Run, ctx: Any, layers: tuple[Layer, ...], entries: tuple[Entry, ...]) -> None:
         self.run = run
         self.ctx = ctx
         self.layers = layers
-        self.core = core
+        self.entries = entries
         self.values: list[Any] = [None] * (len(layers) + 1)
         self.answered = False
         self.noted: Note | None = None
@@ -123,11 +136,12 @@ class Call:
 
 def compose(call: Call, value: Any) -> Coroutine[Any, Any, Any]:
     """Return the coroutine that takes *value* through the layers of *call* to its core and back."""
-    return _entry(call, 0)(call, 0, value, None)
+    return call.entries[0](call, 0, value, None)
 
 
-def _entry(call: Call, index: int) -> Entry:
-    return call.layers[index].enter if index < len(call.layers) else call.core
+def entries_of(layers: tuple[Layer, ...], core: Entry) -> tuple[Entry, ...]:
+    """Return what a pass through *layers* to *core* calls, one after the other."""
+    return (*[layer.enter for layer in layers], core)
 
 
 class _Closed:
@@ -160,14 +174,12 @@ class Next:
             raise NextCalledTwice(CALLED_TWICE)
         self.used = True
         call, index = self.call, self.index
-        layers = call.layers
-        if call.replay is not None and layer_key(call, index - 1) in call.replay:
-            return replayed(call, self, value, layer_key(call, index - 1))
-        return (layers[index].enter if index < len(layers) else call.core)(call, index, value, self)
+        return call.entries[index](call, index, value, self)
 
     def again(self, value: Any = None) -> Coroutine[Any, Any, Any]:
         """Call what is inside, any number of times, also first."""
-        return _entry(self.call, self.index)(self.call, self.index, self.call.again_value(value), self)
+        call, index = self.call, self.index
+        return call.entries[index](call, index, call.again_value(value), self)
 
     def then(self, value: Any, callback: Callable[[Any], Any]) -> Coroutine[Any, Any, Any]:
         """Call what is inside, and *callback* with what comes back; what the callback returns is ignored."""
@@ -227,7 +239,7 @@ def check_entry(call: Call, index: int, value: Any) -> None:
 
 async def enter_wrap(call: Call, index: int, value: Any, via: Next | None) -> Any:
     """Run a layer that has a wrap alone, and all inside."""
-    task = None if via is None or (via.owner is not None and via.owner.cr_running) else via.enter_task()
+    task = None if via is None or via.owner.cr_running else via.enter_task()
     run = call.run
     if run.noted is not None or call.noted is not None or value.__class__ is not call.takes:
         check_entry(call, index, value)
@@ -237,17 +249,11 @@ async def enter_wrap(call: Call, index: int, value: Any, via: Next | None) -> An
     call_next.call = call
     call_next.index = index + 1
     call_next.used = False
-    call_next.given = None
-    call_next.owner = None
     call_next.tasks = None
     call.answered = False
     try:
-        result = layer.wrap_call(call.ctx, value, call_next)  # type: ignore[misc]  # has a wrap
-        if result.__class__ is CoroutineType:
-            call_next.owner = result
-            result = await result
-        elif isawaitable(result):
-            result = await result
+        call_next.owner = coroutine = layer.wrap_call(call.ctx, value, call_next)  # type: ignore[misc]  # has a wrap
+        result = await coroutine
     except BaseException as error:
         held = await close_next(call, call_next, error)
         if held is None or held is error:
@@ -257,30 +263,13 @@ async def enter_wrap(call: Call, index: int, value: Any, via: Next | None) -> An
         if task is not None:
             via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
     call_next.owner = CLOSED
-    tasks: Any = call_next.tasks  # set meanwhile, which the type checker cannot see
-    if tasks or run.noted is not None or call.noted is not None:
+    if call_next.tasks or run.noted is not None or call.noted is not None:  # type: ignore[redundant-expr]  # set inside
         await close_next(call, call_next, None)
     if result.__class__ is not call.gives:
-        call.paused_at = (layer_key(call, index), call_next.given)
+        call.paused_at = (layer_key(call, index), getattr(call_next, "given", None))
         result = _result(call, layer, layer.wrap.name, result)  # type: ignore[union-attr]  # as above
     if not call.answered:
         result = call.made(layer, result)
-    if via is not None:
-        via.given = result
-    return result
-
-
-def layer_key(call: Call, index: int) -> str:
-    """Return the name of layer *index*; where an outer layer has the same, with its number behind it."""
-    name = call.layers[index].name
-    same = sum(layer.name == name for layer in call.layers[:index])
-    return f"{name}#{same + 1}" if same else name
-
-
-async def replayed(call: Call, via: Next | None, value: Any, key: str) -> Any:
-    """Return what the inside of a layer had given before a pause; it does not run again."""
-    result = call.replay.pop(key)  # type: ignore[union-attr]  # called where there is one
-    call.resume_with(value, result)
     if via is not None:
         via.given = result
     return result
@@ -305,7 +294,7 @@ async def close_next(call: Call, call_next: Next, error: BaseException | None) -
 
 async def enter_layer(call: Call, index: int, value: Any, via: Next | None) -> Any:
     """Run a layer with a before or an after, and all inside."""
-    task = None if via is None or (via.owner is not None and via.owner.cr_running) else via.enter_task()
+    task = None if via is None or via.owner.cr_running else via.enter_task()
     try:
         check_entry(call, index, value)
         layer = call.layers[index]
@@ -317,7 +306,7 @@ async def enter_layer(call: Call, index: int, value: Any, via: Next | None) -> A
             if result is None and layer.wrap is None and call.replay and layer_key(call, index) in call.replay:
                 result = await replayed(call, None, inside, layer_key(call, index))
             elif result is None and layer.wrap is None:
-                result = await _entry(call, index + 1)(call, index + 1, inside, None)
+                result = await call.entries[index + 1](call, index + 1, inside, None)
             elif result is None:
                 result = await enter_wrap(call, index, inside, None)
             if via is not None:

@@ -6,7 +6,7 @@ from asyncio import CancelledError
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from interpose._engine.chain import Call, Layer, Next, check_entry, compose
+from interpose._engine.chain import Call, Layer, Next, check_entry, compose, entries_of
 from interpose._engine.claiming import claim_waiting
 from interpose._engine.config import configure_run
 from interpose._engine.ending import absorb_cancel, end
@@ -152,7 +152,7 @@ class RunCall(Call):
     __slots__ = ("early",)
 
     def __init__(self, run: Run, early: Note | None) -> None:
-        super().__init__(run, run.ctx, run.plan.run_layers, core)
+        super().__init__(run, run.ctx, run.plan.run_layers, entries_of(run.plan.run_layers, core))
         self.early = early
 
     def lift(self, layer: Layer, hook: str, value: Any) -> Any:
@@ -162,7 +162,7 @@ class RunCall(Call):
 
 async def core(call: Any, index: int, value: Any, via: Next | None) -> RunResult:
     """Live through the run inside its `wrap_run` layers."""
-    task = None if via is None or (via.owner is not None and via.owner.cr_running) else via.enter_task()
+    task = None if via is None or via.owner.cr_running else via.enter_task()
     try:
         check_entry(call, index, value)
         return await body(call.run, call.early)
@@ -301,7 +301,7 @@ class _Start(Call):
     __slots__ = ()
 
     def __init__(self, run: Run) -> None:
-        super().__init__(run, run.ctx, (), core)
+        super().__init__(run, run.ctx, (), (core,))
 
 
 def _named(hook: Hook) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from interpose._engine.chain import Call, Layer, Next, check_entry
+from interpose._engine.chain import Call, Layer, Next, check_entry, entries_of
 from interpose._engine.config import who_broke
 from interpose._engine.legality import problem
 from interpose._engine.narrator import Narrator
 from interpose._engine.provider_call import provide
+from interpose._engine.replay import replaying
 from interpose._engine.signals import Signal
 from interpose._engine.steering import rejected, wrong
 from interpose.errors import HistoryError
@@ -65,12 +66,18 @@ class ModelCall(Call):
     def __init__(self, run: Run) -> None:
         self.run = run
         self.ctx = run.ctx
-        self.layers = layers = run.plan.model_layers
-        self.core = call_model
+        plan = run.plan
+        self.layers = layers = plan.model_layers
+        entries = plan.model_entries
+        if entries is None:
+            entries = plan.model_entries = entries_of(layers, call_model)
+        self.entries = entries
         self.values = [None] * (len(layers) + 1)
         self.answered = False
         self.noted = self.retries = self.paused_at = None
         self.replay = run.resumption.kept_responses() if run.resumption is not None else None
+        if self.replay is not None:
+            self.entries = replaying(entries)
         self.task = run.task
         self.attempts = 0
         self.running = 0
@@ -122,7 +129,7 @@ class ModelCall(Call):
 
 async def call_model(call: Any, index: int, request: ModelRequest, via: Next | None) -> ModelResponse:
     """Call the provider: the core of the seam."""
-    task = None if via is None or (via.owner is not None and via.owner.cr_running) else via.enter_task()
+    task = None if via is None or via.owner.cr_running else via.enter_task()
     run: Run = call.run
     if run.noted is not None or request.__class__ is not ModelRequest:
         check_entry(call, index, request)

@@ -136,6 +136,8 @@ class Plan:
         self.tool_hooks = tool_hooks
         self.tool_layers = (tool_hooks, *tool) if tool_hooks is not None else tuple(tool)
         self.run_layers = tuple(run)
+        self.model_entries: Any = None
+        self.tool_entries: Any = None
         self.setup = self.hooks["setup"]
         self.on_config = self.hooks["on_config"]
         self.on_start = self.hooks["on_start"]

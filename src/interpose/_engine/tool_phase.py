@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from interpose._engine.alone import Alone
-from interpose._engine.chain import Call, Layer, Next, check_entry, compose
+from interpose._engine.chain import Call, Layer, Next, check_entry, compose, entries_of
 from interpose._engine.execution import execute, gated
 from interpose._engine.failures import first_failure, outranks, pause_instead, worst
 from interpose._engine.interrupts import approved, declined, question
 from interpose._engine.offered import Offered, own_copy
+from interpose._engine.replay import replaying
 from interpose._engine.signals import LimitHit, Note, Rank, Signal
 from interpose._engine.steering import wrong
 from interpose.context import ToolContext
@@ -74,12 +75,18 @@ class ToolPass(Call):
     def __init__(self, phase: ToolPhase, call: ToolCall) -> None:
         self.run = run = phase.run
         self.ctx: ToolContext[Any] = ToolContext(run, call)
-        self.layers = layers = run.plan.tool_layers
-        self.core = call_tool
+        plan = run.plan
+        self.layers = layers = plan.tool_layers
+        entries = plan.tool_entries
+        if entries is None:
+            entries = plan.tool_entries = entries_of(layers, call_tool)
+        self.entries = entries
         self.values = [None] * (len(layers) + 1)
         self.answered = False
         self.noted = self.retries = self.paused_at = None
         self.replay = run.resumption.kept_results(call.id) if run.resumption is not None else None
+        if self.replay is not None:
+            self.entries = replaying(entries)
         self.phase = phase
         self.original = call
         self.result: ToolResult | None = None
@@ -302,7 +309,7 @@ def _gates(alone: bool, concurrency: int | None) -> list[Any]:
 
 async def call_tool(one: Any, index: int, call: ToolCall, via: Next | None) -> ToolResult:
     """Validate, ask, count and execute one tool call: the core of the seam."""
-    task = None if via is None or (via.owner is not None and via.owner.cr_running) else via.enter_task()
+    task = None if via is None or via.owner.cr_running else via.enter_task()
     phase: ToolPhase = one.phase
     run = phase.run
     try:
