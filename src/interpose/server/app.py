@@ -1,0 +1,159 @@
+"""The app: agents in front of HTTP clients, put together."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from interpose.agent import Agent
+from interpose.errors import ConfigurationError
+from interpose.server.ag_ui import AgUi
+from interpose.server.auth import Gate, id_of
+from interpose.server.failures import error_id, logger
+from interpose.server.http import (
+    ClientDisconnect,
+    CORSMiddleware,
+    HTTPException,
+    Layer,
+    Refusal,
+    Request,
+    Response,
+    Route,
+    Starlette,
+    json_response,
+)
+from interpose.server.options import Auth, Options, options_of
+from interpose.server.runs import Runs
+
+
+def create_app(
+    agents: Mapping[str, Agent[Any]], *, auth: Auth | None = None, ui: bool = False, **options: Any
+) -> Starlette:
+    """Return an ASGI app that serves *agents* by their names, over AG-UI and as an OpenAI-compatible API.
+
+    *auth* is a bearer token, a mapping of tokens to owners, or a function of the request that returns the owner, or
+    None to refuse; runs and threads are their owner's alone. Without it everybody may do everything. *ui* adds the chat
+    page. The other options are those of `interpose.server.Options`.
+
+    Raises:
+        ConfigurationError: a name, an agent or an option makes no sense.
+    """
+    _check(agents)
+    settings = options_of(options)
+    runs = Runs(agents, settings)
+    gate = Gate(auth)
+    app = Starlette(
+        routes=[*_routes(runs, gate, settings), *(_page(agents) if ui else ())],
+        middleware=_layers(settings),
+        exception_handlers={
+            Refusal: _refused,
+            HTTPException: _problem,
+            ClientDisconnect: _gone,
+            Exception: _failed,
+        },
+        lifespan=_lifespan(runs),
+    )
+    app.state.runs = runs
+    return app
+
+
+def _check(agents: Any) -> None:
+    if not isinstance(agents, Mapping) or not agents:
+        raise ConfigurationError("create_app takes agents by name, and one at least: create_app({'helper': agent})")
+    for name, agent in agents.items():
+        if not isinstance(name, str) or not name or "/" in name or name != name.strip():
+            raise ConfigurationError(f"create_app: {name!r} is no name for an agent; it becomes a part of addresses")
+        if not isinstance(agent, Agent):
+            raise ConfigurationError(f"create_app: {name!r} is of type {type(agent).__name__}, not an Agent")
+
+
+def _routes(runs: Runs, gate: Gate, options: Options) -> list[Route]:
+    ag_ui = AgUi(runs, gate, options)
+
+    async def alive(_: Request) -> Response:
+        return json_response({"status": "ok"})
+
+    async def ready(_: Request) -> Response:
+        return json_response({"status": "closing" if runs.is_closing else "ok"}, 503 if runs.is_closing else 200)
+
+    return [
+        Route("/healthz", alive, methods=["GET"]),
+        Route("/readyz", ready, methods=["GET"]),
+        Route("/ag-ui", ag_ui.agents, methods=["GET"]),
+        Route("/ag-ui/{name}", ag_ui.run, methods=["POST"]),
+        Route("/ag-ui/{name}", ag_ui.again, methods=["GET"]),
+        Route("/ag-ui/{name}/runs/{run}/events", ag_ui.events, methods=["GET"]),
+        Route("/ag-ui/{name}/runs/{run}/cancel", ag_ui.cancel, methods=["POST"]),
+    ]
+
+
+def _page(agents: Mapping[str, Agent[Any]]) -> list[Route]:
+    from interpose.server.ui import routes
+
+    return routes(agents)
+
+
+def _layers(options: Options) -> list[Layer]:
+    layers = [Layer(SameSite, origins=tuple(options.origins))]
+    if options.origins:
+        cors = Layer(
+            CORSMiddleware,
+            allow_origins=list(options.origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=["x-run-id", "interpose-left-out"],
+        )
+        layers.insert(0, cors)
+    return layers
+
+
+class SameSite:
+    """Refuses what a page of another site sends: a browser would add what its user may do."""
+
+    def __init__(self, app: Any, origins: tuple[str, ...]) -> None:
+        self._app = app
+        self._origins = origins
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer, or hand on."""
+        if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD", "OPTIONS"):
+            headers = dict(scope["headers"])
+            origin = headers.get(b"origin", b"").decode("latin-1")
+            here = headers.get(b"host", b"").decode("latin-1").lower()
+            if origin and urlsplit(origin).netloc.lower() != here and not {"*", origin} & set(self._origins):
+                refusal = Refusal(403, "other_origin", "pages of this origin may not use this server: see `origins=`")
+                await refusal.response()(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def _lifespan(runs: Runs) -> Any:
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await runs.close()
+
+    return lifespan
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return error.response()
+
+
+async def _problem(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = {404: "not_found", 405: "wrong_method"}.get(error.status_code, "refused")
+    return Refusal(error.status_code, code, error.detail.lower(), headers=dict(error.headers or {})).response()
+
+
+async def _gone(_: Request, _error: Exception) -> Response:
+    return Response(status_code=499)  # nobody reads it
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    id = error_id("request", id_of(error))
+    if not isinstance(error, asyncio.CancelledError):
+        logger.error("a request failed (%s)", id, exc_info=error)
+    return Refusal(500, "failed", f"the server failed (error id {id})").response()

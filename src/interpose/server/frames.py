@@ -1,0 +1,96 @@
+"""Events as they leave: one server-sent event each, with the owner's ids, and nothing that is not for clients."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from interpose.events import AnyEvent, RunErrorEvent, RunFinishedEvent, RunStartedEvent, ToolCallResultEvent
+from interpose.middleware import Middleware
+from interpose.server.caller import told_id
+from interpose.server.failures import CODES, OTHER, ShowError, ShownError, error_id, told
+
+HEARTBEAT = b": still here\n\n"
+LAST = (RunFinishedEvent, RunErrorEvent)
+TOOL_FAILED = "the tool failed"
+
+
+class FailedCalls(Middleware[Any]):
+    """Notes which tool calls of a run failed: what their exceptions say is for the model, and not for clients."""
+
+    name = "interpose.server"
+
+    def __init__(self, failed: set[str]) -> None:
+        self._failed = failed
+
+    def after_tool_call(self, ctx: Any, call: Any, result: Any) -> None:  # noqa: ARG002  # the seam's arguments
+        """Note a call whose result is an error that came from within."""
+        if result.is_error:
+            self._failed.add(call.id)
+
+
+class Shown:
+    """Makes of a run's events what its owner's clients see."""
+
+    def __init__(self, owner: str, run_id: str, failed: set[str], show_error: ShowError | None = None) -> None:
+        self._owner = owner
+        self._run_id = run_id
+        self._failed = failed
+        self._show = show_error
+
+    def event(self, event: AnyEvent) -> AnyEvent:
+        """Return *event* as it is shown."""
+        match event:
+            case RunStartedEvent():
+                if self._owner:
+                    parent = event.parent_run_id and told_id(self._owner, event.parent_run_id)
+                    return event.replace(**self._ids(event), parent_run_id=parent)
+            case RunFinishedEvent():
+                return self._finished(event)
+            case RunErrorEvent():
+                return self._error(event)
+            case ToolCallResultEvent():
+                if event.tool_call_id in self._failed:
+                    return event.replace(content=self.tool_failed(event.tool_call_id, str(event.content)))
+        return event
+
+    def frame(self, event: AnyEvent) -> bytes:
+        """Return *event* as a server-sent event."""
+        return b"id: %d\ndata: %s\n\n" % (event.seq or 0, self.event(event).to_json().encode())
+
+    def tool_failed(self, call_id: str, text: str) -> str:
+        """Return what is shown of a failed tool's text."""
+        id = error_id(self._run_id, call_id)
+        shown = ShownError(kind="tool", code="tool_failed", text=text, error_id=id, public=TOOL_FAILED)
+        return told(shown, self._show)
+
+    def _ids(self, event: RunStartedEvent | RunFinishedEvent) -> dict[str, str]:
+        return {"thread_id": told_id(self._owner, event.thread_id), "run_id": told_id(self._owner, event.run_id)}
+
+    def _finished(self, event: RunFinishedEvent) -> RunFinishedEvent:
+        ids = self._ids(event)
+        outcome = event.outcome
+        if outcome is not None and outcome.get("type") == "interrupt":
+            asked = [bound(one, ids["run_id"]) for one in outcome.get("interrupts", ())]
+            outcome = {**outcome, "interrupts": asked}
+        return event.replace(**ids, outcome=outcome)
+
+    def _error(self, event: RunErrorEvent) -> RunErrorEvent:
+        code, public = _public(event)
+        id = error_id(self._run_id, "run")
+        shown = ShownError(kind="run", code=code, text=event.message, error_id=id, public=public)
+        return event.replace(code=code, message=told(shown, self._show))
+
+
+def _public(event: RunErrorEvent) -> tuple[str, str]:
+    """Return the code and the general text of a `RUN_ERROR`; a code that is not one of ours is not told."""
+    known = {code: text for _, code, _, text in CODES}
+    code = event.code if event.code in known else OTHER[0]
+    return code, known.get(code, OTHER[2])
+
+
+def bound(interrupt: Mapping[str, Any], run_id: str) -> dict[str, Any]:
+    """Return a question with what TanStack AI wants to see before it lets a person answer.
+
+    Source: @tanstack/ai-client 0.33, read 2026-11; other clients pass it by.
+    """
+    binding = {"v": 1, "kind": "generic", "interruptId": interrupt["id"], "interruptedRunId": run_id, "generation": 0}
+    return {**interrupt, "metadata": {**(interrupt.get("metadata") or {}), "tanstack:interruptBinding": binding}}
