@@ -1,0 +1,38 @@
+"""What goes wrong with a tool server, in words that say which one and what to do."""
+
+from collections.abc import Iterator
+
+from interpose.errors import InterposeError
+
+
+class ToolServerError(InterposeError):
+    """A tool server cannot be reached, or does not speak the protocol; *server* is its label."""
+
+    def __init__(self, message: str, server: str = "") -> None:
+        super().__init__(message)
+        self.server = server
+
+
+def roots_of(error: BaseException) -> Iterator[BaseException]:
+    """Yield the errors within *error*, a group or not; cancellations come last."""
+    if isinstance(error, BaseExceptionGroup):
+        inner = [root for one in error.exceptions for root in roots_of(one)]
+        yield from sorted(inner, key=lambda one: not isinstance(one, Exception))
+    else:
+        yield error
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what *error* says, with what to do about it where that is known."""
+    root = next(roots_of(error))
+    kind, text = type(root).__name__, " ".join(str(root).split())
+    match root:
+        case FileNotFoundError():
+            return f"there is no {root.filename!r}: is it installed, and on the PATH?"
+        case PermissionError():
+            return f"{root.filename!r} may not be run ({text})"
+    if kind in ("ConnectError", "ConnectTimeout"):
+        return f"nothing answers there ({text or kind}): is the server running, and is the address right?"
+    if kind in ("UnsupportedProtocol", "InvalidURL", "LocalProtocolError"):
+        return f"the address or a header cannot be used ({text})"
+    return f"{kind}: {text}" if text else kind

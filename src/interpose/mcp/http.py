@@ -1,0 +1,102 @@
+"""A tool server behind a URL: the client for its requests, with headers, limits, and a memory for errors."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any
+
+import httpx2
+
+from interpose.mcp.sdk import streamable_http_client
+
+CONNECT_S = 30.0
+SILENCE_S = 300.0
+"""How long an event stream may be silent, as in the SDK."""
+_HINTS = {
+    401: "give headers={'Authorization': 'Bearer …'}",
+    403: "the headers are not enough for this server, or it does not admit this host",
+    404: "is the path right? It often ends in /mcp",
+    405: "is the path right? It often ends in /mcp",
+}
+
+
+class Endpoint:
+    """The transport to one URL: entering opens a client for it, leaving closes the session and the client."""
+
+    def __init__(self, url: str, *, headers: Mapping[str, str], silence_s: float, max_bytes: int) -> None:
+        self._url = url
+        self._headers = dict(headers)
+        self._silence_s = max(silence_s, SILENCE_S)
+        self._max_bytes = max_bytes
+        self._stack = AsyncExitStack()
+        self.problem = ""
+        """The last answer with an error status, which the SDK does not tell."""
+
+    async def __aenter__(self) -> Any:
+        async with AsyncExitStack() as stack:
+            client = await stack.enter_async_context(
+                httpx2.AsyncClient(
+                    headers=self._headers,
+                    timeout=httpx2.Timeout(CONNECT_S, read=self._silence_s),
+                    event_hooks={"response": [self._look]},
+                )
+            )
+            transport = streamable_http_client(self._url, http_client=client, max_sse_event_size=self._max_bytes)
+            streams = await stack.enter_async_context(transport)
+            self._stack = stack.pop_all()
+        return streams
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._stack.__aexit__(kind, error, trace)
+
+    async def _look(self, response: httpx2.Response) -> None:
+        status = response.status_code
+        if status >= 400:
+            hint = _HINTS.get(status)
+            self.problem = f"it answered HTTP {status} {response.reason_phrase}".rstrip() + (
+                f": {hint}" if hint else ""
+            )
+        elif response.headers.get("content-type", "").startswith("application/json"):
+            response.stream = _Capped(response.stream, self._max_bytes)
+
+
+class TooLarge(httpx2.StreamError):
+    """A body is larger than what is taken."""
+
+
+class _Capped(httpx2.AsyncByteStream):
+    def __init__(self, stream: Any, max_bytes: int) -> None:
+        self._stream = stream
+        self._left = max_bytes
+        self._max_bytes = max_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._stream:
+            self._left -= len(chunk)
+            if self._left < 0:
+                raise TooLarge(f"the message is larger than {self._max_bytes:,} bytes (max_message_bytes)")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+Headers = Mapping[str, str] | Callable[[], Mapping[str, str]]
+
+
+def headers_of(given: Headers | None) -> Mapping[str, str]:
+    """Return the headers, asked for anew where *given* is a function.
+
+    Raises:
+        TypeError: they are no mapping of strings.
+    """
+    made: Any = given() if callable(given) else given
+    if made is None:
+        return {}
+    if not isinstance(made, Mapping) or not all(isinstance(one, str) for pair in made.items() for one in pair):
+        raise TypeError(f"headers must map names to strings; got {type(made).__name__} with something else in it")
+    return made
