@@ -1,14 +1,8 @@
-"""The chat page as Starlette routes: the page, its files, and the names of the agents."""
+"""The chat page as routes: the page and its files. All that it shows it asks from the server's AG-UI addresses."""
 
-from collections.abc import Iterable
 from importlib.resources import files
 
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
-
-from interpose.text import to_json
+from interpose.server.http import HTTPException, RedirectResponse, Request, Response, Route
 
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 POLICY = (
@@ -27,14 +21,12 @@ HEADERS = {
 """Sent with every answer. The page may load, and talk to, nothing but the server that it came from."""
 
 
-def routes(agents: Iterable[str]) -> list[Route]:
-    """Return the routes of the chat page for agents of these names (a mapping by name will do).
+def routes(_agents: object = None) -> list[Route]:
+    """Return the routes of the chat page, `/ui/`, to which `/` leads.
 
-    `/` leads to `/ui/`, where the page is. It and its files hold nothing that is secret, and must be reachable without a
-    token: the page asks for one as soon as another address answers 401. `/ui/agents` has the names of the agents, so a
-    server that keeps them from strangers guards it like the rest.
+    The page and its files hold nothing that is secret and need no token: the page asks for one as soon as an address
+    of AG-UI answers 401. It learns there which agents there are.
     """
-    names = tuple(agents)
     known = {
         one.name: (one.read_bytes(), kind)
         for one in files("interpose.server.ui").joinpath("static").iterdir()
@@ -43,7 +35,7 @@ def routes(agents: Iterable[str]) -> list[Route]:
 
     def file(name: str) -> Response:
         if name not in known:
-            raise HTTPException(404, f"the chat page has no file {name!r}")
+            raise HTTPException(404, f"the chat page has no file {name!r:.60}")
         content, kind = known[name]
         return Response(content, media_type=kind, headers=HEADERS)
 
@@ -56,14 +48,9 @@ def routes(agents: Iterable[str]) -> list[Route]:
     async def static(request: Request) -> Response:
         return file(request.path_params["name"])
 
-    async def listed(_: Request) -> Response:
-        body = to_json({"agents": [{"name": name} for name in names]})
-        return Response(body, media_type="application/json", headers=HEADERS)
-
     return [
-        Route("/", root),
-        Route("/ui", root),
-        Route("/ui/", page),
-        Route("/ui/static/{name}", static),
-        Route("/ui/agents", listed),
+        Route("/", root, methods=["GET"]),
+        Route("/ui", root, methods=["GET"]),
+        Route("/ui/", page, methods=["GET"]),
+        Route("/ui/static/{name}", static, methods=["GET"]),
     ]

@@ -5,9 +5,9 @@ const TOKEN = "interpose-chat-token";
 
 /** An answer that is no success. `problems` lists `[interrupt id, what is wrong]`. */
 export class Refused extends Error {
-  constructor(status, message, problems) {
+  constructor(status, message, code, problems) {
     super(message);
-    [this.status, this.problems] = [status, problems];
+    [this.status, this.code, this.problems] = [status, code, problems];
   }
 }
 
@@ -20,7 +20,7 @@ export class Api {
   }
 
   agents() {
-    return this.json("ui/agents");
+    return this.json("ag-ui");
   }
 
   /** Start a run; the answer is its stream. */
@@ -76,18 +76,15 @@ function at(agent) {
 
 async function refusal(response) {
   const text = await response.text().catch(() => "");
-  let said = text;
-  let problems = [];
+  let error = {};
   try {
-    const body = JSON.parse(text);
-    const error = body.error ?? body.detail ?? body;
-    said = typeof error === "string" ? error : error.message ?? text;
-    problems = body.problems ?? error.problems ?? [];
+    error = JSON.parse(text).error;
   } catch {
-    // no JSON: a proxy, perhaps; its text is shown as it is
+    // no JSON: a proxy, perhaps
   }
-  const listed = Array.isArray(problems) ? problems.map((one) => (Array.isArray(one) ? one : [one?.interruptId ?? one?.id, one?.problem ?? one?.message ?? String(one)])) : [];
-  return new Refused(response.status, said.slice(0, 2000) || `the server answered ${response.status}`, listed);
+  const { code = null, message = text, problems = [] } = error !== null && typeof error === "object" ? error : { message: error };
+  const listed = problems.map((one) => [one.interruptId, one.problem]);
+  return new Refused(response.status, String(message || "").slice(0, 2000) || `The server answered ${response.status}.`, code, listed);
 }
 
 /** Yield `{ id, event }` from a stream of server-sent events, however it is cut into pieces. */

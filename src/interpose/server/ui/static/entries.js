@@ -3,7 +3,7 @@
 import { blocks } from "./markdown.js";
 import { questionOf } from "./question.js";
 import { button, count, duration, el, icon, oneLine, shown } from "./text.js";
-import { pretty, valueOf } from "./value.js";
+import { parsed, pretty, valueOf } from "./value.js";
 
 const STATES = {
   writing: ["is-running", "being written"],
@@ -55,7 +55,7 @@ export class Entries {
     }
     this.dirty.clear();
     this.box.classList.toggle("is-busy", this.talk.busy);
-    const silent = this.talk.busy && !entries.some((entry) => entry.open && entry.text);
+    const silent = this.talk.busy && !entries.some((entry) => (entry.open && entry.text) || (entry.kind === "call" && ["writing", "running"].includes(entry.state)));
     if (silent) this.box.append(this.waiting);
     else this.waiting.remove();
   }
@@ -148,7 +148,7 @@ function callOf(entry) {
     card.className = `call ${kind}`;
     name.textContent = oneLine(entry.name, 80);
     brief.textContent = oneLine(briefly(entry.args), 300);
-    came.textContent = entry.result === undefined ? "" : oneLine(pretty(entry.result), 300);
+    came.textContent = entry.result === undefined ? "" : oneLine(briefly(entry.result), 300);
     node.classList.toggle("is-half", Boolean(entry.half));
     if (card.open) fill();
   };
@@ -157,14 +157,12 @@ function callOf(entry) {
   return { node, update, slot };
 }
 
-/** Arguments on a line: `city: "Lyon", limit: 3`. */
-function briefly(text) {
-  try {
-    const args = JSON.parse(text || "{}");
-    return Object.entries(args).map(([name, value]) => `${name}: ${JSON.stringify(value)}`).join(", ");
-  } catch {
-    return text;
-  }
+/** Arguments or a result on a line: `city: "Lyon", limit: 3`. */
+function briefly(value) {
+  const whole = parsed(value);
+  if (whole === null || typeof whole !== "object") return pretty(value);
+  if (Array.isArray(whole)) return JSON.stringify(whole);
+  return Object.entries(whole).map(([name, item]) => `${name}: ${JSON.stringify(item)}`).join(", ");
 }
 
 function noteOf(entry) {

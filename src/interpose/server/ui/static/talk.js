@@ -8,6 +8,8 @@ import { Transcript } from "./transcript.js";
 const TRIES = 8;
 const FIRST_WAIT_MS = 400;
 const LONGEST_WAIT_MS = 8000;
+const UNHEARD = "The server did not get this.";
+const FORGOTTEN = "The server does not know this run any more; it may have been started anew meanwhile.";
 const ENDS = ["RUN_FINISHED", "RUN_ERROR"];
 
 export class Talk {
@@ -23,6 +25,11 @@ export class Talk {
     return this.state !== "idle";
   }
 
+  /** Questions that were answered, but not yet to a run that began. */
+  get answered() {
+    return this.transcript.questions.filter((one) => one.answer);
+  }
+
   /** What the person is to do next: "answer", "wait" or "write". */
   get turn() {
     if (this.busy) return "wait";
@@ -32,7 +39,7 @@ export class Talk {
   send(text) {
     if (this.turn !== "write") return null;
     if (!this.kept.title) this.kept.title = text.slice(0, 120);
-    this.transcript.clearFailure();
+    this.transcript.clearFailure({ half: false });
     this.transcript.add({ kind: "user", id: newId("msg"), text });
     return this.begin({});
   }
@@ -40,7 +47,7 @@ export class Talk {
   retry() {
     if (this.busy) return null;
     const failed = this.transcript.entries.findLast((entry) => entry.kind === "error");
-    this.transcript.clearFailure();
+    this.transcript.clearFailure({ half: !failed?.lost });
     if (failed?.lost) return this.readOn();
     return this.begin({});
   }
@@ -52,23 +59,23 @@ export class Talk {
     this.told("state");
     if (!answer || this.busy || open.some((one) => !one.answer)) return null;
     const resume = open.map((one) => ({ interruptId: one.id, ...one.answer.wire }));
-    return this.begin({ resume, parentRunId: open[0].run }, open);
+    return this.begin({ resume, parentRunId: open[0].run });
   }
 
   /** Read on in the run that was going on when the page was left. */
   readOn() {
     if (!this.kept.run || this.busy) return null;
-    return this.follow(() => this.attach(), { isNew: false });
+    return this.follow(() => this.attach(), false);
   }
 
   async stop() {
-    if (!this.busy || !this.kept.run) return;
+    if (!this.busy || !this.kept.run || this.state === "stopping") return;
     this.to("stopping");
     try {
       await this.api.cancel(this.kept.agent, this.kept.run);
     } catch (error) {
-      if (error instanceof Refused && [404, 409, 410].includes(error.status)) return; // it has ended; the stream says how
-      this.fail(`could not be stopped: ${words(error)}`);
+      if (error instanceof Refused && error.code === "no_run") return this.busy && this.to("running"); // not begun, or over
+      this.fail(`It could not be stopped. ${words(error)}`, { lost: true });
       this.leave();
     }
   }
@@ -78,27 +85,28 @@ export class Talk {
     this.left?.abort();
   }
 
-  begin(more, questions = []) {
+  begin(more) {
     const { id: threadId, agent } = this.kept;
     const runId = newId("run");
     [this.kept.run, this.kept.after, this.kept.at] = [runId, null, Date.now()];
     const input = { threadId, runId, messages: messagesOf(this.kept.entries), ...more };
-    return this.follow(() => this.api.run(agent, input, this.left.signal), { isNew: true, questions });
+    return this.follow(() => this.api.run(agent, input, this.left.signal), true);
   }
 
   attach() {
     return this.api.attach(this.kept.agent, this.kept.run, this.kept.after, this.left.signal);
   }
 
-  async follow(open, { isNew, questions = [] }) {
+  async follow(open, isNew) {
     const left = (this.left = new AbortController());
-    this.to("running");
+    this.started = !isNew;
     this.began = Date.now();
+    this.to("running");
     try {
-      await this.readAll(open, left, questions);
+      await this.readAll(open, left);
     } catch (error) {
       if (left.signal.aborted) return;
-      this.refused(error, isNew && this.kept.after === null, questions);
+      this.refused(error);
     } finally {
       if (this.left === left) {
         this.left = null;
@@ -108,7 +116,7 @@ export class Talk {
   }
 
   /** Read until the run's last event, through as many connections as it takes. */
-  async readAll(open, left, questions) {
+  async readAll(open, left) {
     let tries = 0;
     for (;;) {
       try {
@@ -116,7 +124,7 @@ export class Talk {
           if (left.signal.aborted) return;
           tries = 0;
           if (this.state === "lost") this.to("running");
-          this.take(id, event, questions);
+          this.take(id, event);
           if (ENDS.includes(event.type)) return;
         }
       } catch (error) {
@@ -131,11 +139,12 @@ export class Talk {
     }
   }
 
-  take(id, event, questions) {
+  take(id, event) {
     if (id !== null) this.kept.after = id;
+    this.started = true;
     if (event.type === "RUN_STARTED") {
       this.kept.run = event.runId;
-      for (const one of questions) this.settle(one);
+      for (const one of this.answered) this.settle(one);
     }
     this.transcript.apply(event);
     if (!ENDS.includes(event.type)) return;
@@ -154,17 +163,16 @@ export class Talk {
   }
 
   /** Nothing more will come of this run: say why, and leave open what was asked. */
-  refused(error, never, questions) {
-    const run = this.kept.run;
-    const unsettled = questions.filter((one) => !one.settled);
+  refused(error) {
+    const [run, asked] = [this.kept.run, this.answered];
     const known = new Map(error instanceof Refused ? error.problems : []);
-    const gone = error instanceof Refused && error.status === 404 && !never;
-    const lost = !(error instanceof Refused) && !never;
-    for (const one of unsettled) this.transcript.set(one, { answer: null, problem: known.get(one.id) ?? words(error) });
-    this.transcript.close({ half: true });
-    if (!unsettled.length) this.fail(gone ? "The server does not know this run any more; it may have been started anew meanwhile." : words(error), { lost });
+    const lost = this.started && !(error instanceof Refused);
+    const text = error.code === "no_run" ? (this.started ? FORGOTTEN : UNHEARD) : words(error);
+    for (const one of asked) this.transcript.set(one, { answer: null, problem: known.get(one.id) ?? text });
+    if (this.started && !lost) this.transcript.close({ half: true });
+    if (!asked.length) this.fail(text, { lost });
     this.kept.run = lost ? run : null;
-    this.told("end", { type: "RUN_ERROR", message: words(error) });
+    this.told("end", { type: "RUN_ERROR", message: text });
   }
 
   fail(text, more = {}) {

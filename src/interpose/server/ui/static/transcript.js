@@ -105,9 +105,9 @@ export class Transcript {
     }
   }
 
-  /** Forget what the last run failed at, so that it can be tried again. */
-  clearFailure() {
-    for (const entry of this.entries.filter((one) => one.kind === "error" || one.half)) this.remove(entry);
+  /** Take off what the last run failed with, and `half` said where it is tried again. */
+  clearFailure({ half }) {
+    for (const entry of this.entries.filter((one) => one.kind === "error" || (half && one.half))) this.remove(entry);
   }
 }
 

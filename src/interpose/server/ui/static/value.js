@@ -7,13 +7,14 @@ const PRETTY = 200_000;
 
 /** Return a value as text: what holds JSON with line breaks, the rest as it is. */
 export function pretty(value) {
-  const whole = typeof value === "string" ? parsed(value) : value;
+  const whole = parsed(value);
   if (typeof whole === "string") return whole;
   return JSON.stringify(whole, null, 2) ?? "";
 }
 
-function parsed(text) {
-  if (text.length > PRETTY || !/^\s*[[{]/.test(text)) return text;
+/** Return what a JSON text of an object or a list holds; anything else as it is. */
+export function parsed(text) {
+  if (typeof text !== "string" || text.length > PRETTY || !/^\s*[[{]/.test(text)) return text;
   try {
     return JSON.parse(text);
   } catch {
