@@ -26,7 +26,7 @@ class Parts:
         self._items: list[bytes | None] = []
         self._births: list[int] = []
         self._first = 0
-        self._last: dict[tuple[str, str], tuple[Sequence[Any], list[int]]] = {}
+        self._last: dict[tuple[str, str], tuple[Sequence[Any], list[int], Ranges]] = {}
 
     def split(self, run_id: str, request: Mapping[str, Any], seq: int) -> tuple[dict[str, Any], int]:
         """Return the *request* of event *seq*, ranges in the place of what is shared, and how many bytes are new."""
@@ -62,12 +62,11 @@ class Parts:
             self._last.pop((run_id, name), None)
 
     def _ranges(self, key: tuple[str, str], items: Sequence[Any], seq: int) -> tuple[Ranges, int]:
-        before, numbers = self._last.get(key, ((), []))
-        if len(before) <= len(items) and all(map(is_, before, items)):
-            numbers, known, rest = list(numbers), {}, items[len(before) :]
+        before, numbers, ranges = self._last.get(key, ((), [], []))
+        if len(before) <= len(items) and all(map(is_, before, items)):  # as mostly: the request before, and more
+            known, numbers, ranges, rest = {}, list(numbers), [list(one) for one in ranges], items[len(before) :]
         else:
-            known = dict(zip(map(id, before), numbers, strict=True))
-            numbers, rest = [], items
+            known, numbers, ranges, rest = dict(zip(map(id, before), numbers, strict=True)), [], [], items
         size = 0
         for item in rest:
             number = known.get(id(item))
@@ -77,22 +76,13 @@ class Parts:
                 self._births.append(seq)
                 size += len(packed)
             numbers.append(number)
-        self._last[key] = (tuple(items), numbers)
-        return _joined(numbers), size
+            if ranges and sum(ranges[-1]) == number:
+                ranges[-1][1] += 1
+            else:
+                ranges.append([number, 1])
+        self._last[key] = (tuple(items), numbers, ranges)
+        return ranges, size
 
     def _picked(self, ranges: Ranges) -> list[msgspec.Raw]:
         items = [self._items[number] for first, count in ranges for number in range(first, first + count)]
         return [DROPPED if item is None else msgspec.Raw(unpack(item)) for item in items]
-
-
-def _joined(numbers: Sequence[int]) -> Ranges:
-    """Return *numbers* as pairs of the first and how many follow each other."""
-    ranges: Ranges = []
-    expected = None
-    for number in numbers:
-        if number == expected:
-            ranges[-1][1] += 1
-        else:
-            ranges.append([number, 1])
-        expected = number + 1
-    return ranges
