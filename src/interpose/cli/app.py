@@ -6,17 +6,19 @@ from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
 from interpose.cli.chat import chat as chat_with
 from interpose.cli.flow import show_reports
 from interpose.cli.load import load_agent
+from interpose.cli.mcp import serve_agents
 from interpose.cli.problems import describe
 from interpose.cli.reports import list_reports, show_difference, show_report
 from interpose.cli.run import run_prompts
 from interpose.cli.screen import Screen
+from interpose.cli.serve import serve_agents
 
 FAILED = 1
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
@@ -84,6 +86,22 @@ def flow(
     return _guarded(screen, debug, serve)
 
 
+@app.command
+def mcp(
+    target: Target,
+    /,
+    *more: Annotated[str, Parameter(help="Further agents, each a tool of its own.")],
+    http: Annotated[str | None, Parameter(help="Serve at HOST:PORT, path /mcp, and not over stdin and stdout.")] = None,
+    token: Annotated[str | None, Parameter(help="With --http: what a client has to send as bearer token.")] = None,
+    description: Annotated[list[str] | None, Parameter(help="What an agent is for; one for each, in order.")] = None,
+    debug: Debug = False,
+) -> int:
+    """Offer agents as an MCP server: each is a tool with one argument, `prompt`."""
+    screen = Screen()
+    serve = partial(serve_agents, (target, *more), screen, http=http, token=token, description=description or ())
+    return _guarded(screen, debug, serve)
+
+
 Folder = Annotated[Path, Parameter(help="Where `Report` writes to.")]
 RUN_HELP = "A run: its id, the beginning of one, `last`, or the path of a report."
 
@@ -117,6 +135,31 @@ def diff(
     """Compare two runs, step by step: what was asked, answered and done. Ids and times are not compared."""
     screen = Screen()
     return _guarded(screen, debug, lambda: show_difference(reports, first, second, screen))
+
+
+@app.command
+def serve(
+    target: Target,
+    /,
+    *more: Annotated[str, Parameter(help="Further agents, served beside it.")],
+    port: Annotated[int, Parameter(help="Where to listen; 0 for any free port.")] = 8000,
+    host: Annotated[str, Parameter(help="The name or address to listen at.")] = "127.0.0.1",
+    token: Annotated[
+        str | None, Parameter(help="What clients have to know.", env_var="INTERPOSE_TOKEN", show_default=False)
+    ] = None,
+    ui: Annotated[bool, Parameter(negative=(), help="Offer a chat page too.")] = False,
+    on_disconnect: Annotated[
+        Literal["continue", "cancel"], Parameter(help="What becomes of a run whose reader leaves.")
+    ] = "continue",
+    max_runs: Annotated[int, Parameter(help="How many runs may go on at once.")] = 1000,
+    shutdown_s: Annotated[float, Parameter(help="How long runs may go on after Ctrl-C, in seconds.")] = 30.0,
+    debug: Debug = False,
+) -> int:
+    """Serve the agent over HTTP, as AG-UI and as an OpenAI-compatible API, until Ctrl-C."""
+    screen = Screen()
+    options = {"on_disconnect": on_disconnect, "max_runs": max_runs, "shutdown_s": shutdown_s}
+    work = partial(serve_agents, (target, *more), screen, host=host, port=port, token=token, ui=ui, options=options)
+    return _guarded(screen, debug, work)
 
 
 def _guarded(screen: Screen, debug: bool, work: Callable[[], object]) -> int:

@@ -23,6 +23,7 @@ from interpose.server.http import (
     Starlette,
     json_response,
 )
+from interpose.server.openai_api import OpenAi
 from interpose.server.options import Auth, Options, options_of
 from interpose.server.runs import Runs
 
@@ -77,6 +78,7 @@ def _routes(runs: Runs, gate: Gate, options: Options) -> list[Route]:
     async def ready(_: Request) -> Response:
         return json_response({"status": "closing" if runs.is_closing else "ok"}, 503 if runs.is_closing else 200)
 
+    openai = OpenAi(runs, gate, options)
     return [
         Route("/healthz", alive, methods=["GET"]),
         Route("/readyz", ready, methods=["GET"]),
@@ -85,6 +87,9 @@ def _routes(runs: Runs, gate: Gate, options: Options) -> list[Route]:
         Route("/ag-ui/{name}", ag_ui.again, methods=["GET"]),
         Route("/ag-ui/{name}/runs/{run}/events", ag_ui.events, methods=["GET"]),
         Route("/ag-ui/{name}/runs/{run}/cancel", ag_ui.cancel, methods=["POST"]),
+        Route("/v1/models", openai.models, methods=["GET"]),
+        Route("/v1/models/{model}", openai.model, methods=["GET"]),
+        Route("/v1/chat/completions", openai.complete, methods=["POST"]),
     ]
 
 

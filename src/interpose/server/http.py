@@ -20,6 +20,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 JSON = "application/json"
+KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 __all__ = [
@@ -50,10 +51,14 @@ class Refusal(Exception):
         self.headers = dict(headers or {})
         self.more = more
 
+    def body(self) -> dict[str, Any]:
+        """Return what the answer says, in the shape that OpenAI's clients read too."""
+        kind = KINDS.get(self.status, "server_error" if self.status >= 500 else "invalid_request_error")
+        return {"error": {"code": self.code, "message": self.message, "type": kind, "param": None, **self.more}}
+
     def response(self) -> Response:
-        """Return the answer: `{"error": {"code", "message", …}}`."""
-        body = {"error": {"code": self.code, "message": self.message, **self.more}}
-        return json_response(body, self.status, self.headers)
+        """Return the answer."""
+        return json_response(self.body(), self.status, self.headers)
 
 
 def json_response(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -82,6 +82,8 @@ class Runs:
 
     def __init__(self, agents: Mapping[str, Agent[Any]], options: Options) -> None:
         self.agents = dict(agents)
+        self.stateless = {name: one if one.store is None else one.copy(store=None) for name, one in agents.items()}
+        """The agents for requests that bring all that was said along, and leave nothing behind."""
         self.options = options
         self.is_closing = False
         self.active: dict[tuple[str, str], Served] = {}
@@ -229,7 +231,7 @@ class Runs:
         self.is_closing = True
         if tasks := [one.task for one in self.active.values() if one.task is not None]:
             await asyncio.wait(tasks, timeout=self.options.shutdown_s)
-        for agent in self.agents.values():
+        for agent in {*self.agents.values(), *self.stateless.values()}:
             with suppress(Exception):
                 await agent.aclose()
         if tasks := [one.task for one in self.active.values() if one.task is not None]:

@@ -1,0 +1,64 @@
+"""Serving an app until the process is asked to end, and ending in good order. The one file that knows uvicorn."""
+
+import asyncio
+import socket
+from typing import Any
+
+from interpose.errors import ConfigurationError
+
+try:
+    from uvicorn import Config, Server
+except ModuleNotFoundError as error:
+    raise ConfigurationError(
+        f"serving needs {error.name}; install the extra: pip install 'interpose[server]'"
+    ) from error
+
+CUT_S = 5
+"""How long connections may take to end when all runs have ended."""
+
+
+class RunServer(Server):
+    """A server that lets runs end before it closes connections, while those who ask for new ones are told to go."""
+
+    def __init__(self, app: Any, **options: Any) -> None:
+        super().__init__(Config(app, timeout_graceful_shutdown=CUT_S, ws="none", server_header=False, **options))
+        self._runs = app.state.runs
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End runs, then connections, then the app."""
+        ending = asyncio.ensure_future(self._runs.close())
+        while not ending.done() and not self.force_exit:
+            await asyncio.wait([ending], timeout=0.1)
+        ending.cancel()
+        await super().shutdown(sockets)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at *host* and *port*, at a free port where that is 0.
+
+    Raises:
+        ConfigurationError: that cannot be; it says why.
+    """
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0]
+        sock = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise ConfigurationError(
+            f"host {host!r} is not known here ({error}); expected for instance 127.0.0.1"
+        ) from error
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen(2048)
+        sock.setblocking(False)
+    except (OSError, OverflowError) as error:
+        sock.close()
+        raise ConfigurationError(
+            f"cannot listen at port {port} of {host}: {error}; give another, or 0 for any that is free"
+        ) from error
+    return sock
+
+
+def serve(app: Any, sock: socket.socket, *, log_level: str = "warning") -> None:
+    """Serve *app* at *sock* until SIGINT or SIGTERM; a second one ends at once."""
+    RunServer(app, log_level=log_level).run(sockets=[sock])
