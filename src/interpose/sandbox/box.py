@@ -1,0 +1,248 @@
+"""The sandbox of one run: what tools and other middleware do in its workspace."""
+
+import asyncio
+import errno
+import os
+import re
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, Literal, TypeVar
+
+from interpose.capabilities import Capability
+from interpose.messages import Value
+from interpose.sandbox import bubblewrap
+from interpose.sandbox.errors import SandboxError, refused
+from interpose.sandbox.files import Entry, Files
+from interpose.sandbox.limits import CommandLimits
+from interpose.sandbox.process import MARK, CommandResult, run_process
+from interpose.sandbox.tree import Ignored
+from interpose.sandbox.watch import Watch
+
+T = TypeVar("T")
+Isolation = Literal["bubblewrap", "none"]
+_MATCH = re.compile(r"([^\0]*)\0(\d+):(.*)", re.DOTALL)
+_MAX_LINE_CHARS = 300
+_SEARCH_BYTES = 1024 * 1024
+
+
+class Match(Value, frozen=True, kw_only=True):
+    """One line that a search found; lines count from 1, long ones are cut."""
+
+    path: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoxOptions:
+    """What all boxes of a sandbox have in common."""
+
+    isolation: Isolation
+    limits: CommandLimits
+    ignored: Ignored
+    ignore: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    readable: tuple[Path, ...] = ()
+    network: bool = False
+
+
+class Box:
+    """The workspace of one run, and what may be done in it; `ctx.get(SANDBOX)` gives it.
+
+    Paths are relative to the workspace and cannot leave it. What is refused, or is not there, raises `SandboxError`.
+    """
+
+    def __init__(self, workspace: Path, options: BoxOptions) -> None:
+        self.workspace = workspace
+        self.options = options
+        self.watch: Watch | None = None
+        self._root = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        names = (bubblewrap.MOUNT,) if self.isolation == "bubblewrap" else (str(workspace), bubblewrap.MOUNT)
+        self.files = Files(self._root, names, options.ignored, options.limits.max_file_bytes)
+        self._editing = asyncio.Lock()
+
+    @property
+    def isolation(self) -> Isolation:
+        """How commands are isolated: by bubblewrap, or not at all."""
+        return self.options.isolation
+
+    @property
+    def root(self) -> int:
+        """A descriptor of the workspace, open for the length of the run."""
+        return self._root
+
+    async def __aenter__(self) -> "Box":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self.watch is not None:
+            await self.watch.finish()
+        os.close(self._root)
+
+    # Commands.
+
+    async def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        timeout_s: float | None = None,
+        cwd: str = ".",
+        env: Mapping[str, str] | None = None,
+    ) -> CommandResult:
+        """Run *command*, by a shell where it is a text, and return how it ended.
+
+        It begins in the folder *cwd*; its whole tree is gone when this returns, or is cancelled. *timeout_s* is cut to
+        `CommandLimits.max_timeout_s`.
+        """
+        argv = _argv(command)
+        await self._begin()
+        try:
+            return await self._run(argv, timeout_s, self.files.inner(cwd), {**self.options.env, **(env or {})})
+        finally:
+            await self._settle(whole=True)
+
+    async def _run(
+        self, argv: list[str], timeout_s: float | None, folder: str, env: Mapping[str, str], max_output_bytes: int = 0
+    ) -> CommandResult:
+        options, limits = self.options, self.options.limits
+        if max_output_bytes:
+            limits = replace(limits, max_output_bytes=max_output_bytes)
+        seconds = min(limits.timeout_s if timeout_s is None else timeout_s, limits.max_timeout_s)
+        if not seconds > 0:
+            raise SandboxError(f"timeout_s must be above 0, got {timeout_s!r}")
+        if self.isolation == "bubblewrap":
+            argv = bubblewrap.isolated(
+                argv,
+                workspace=self.workspace,
+                folder=folder,
+                limits=limits,
+                readable=options.readable,
+                network=options.network,
+            )
+            told = bubblewrap.environment(env)
+            return await run_process(argv, env=told, cwd=None, limits=limits, timeout_s=seconds)
+        told = {"PATH": os.environ.get("PATH", bubblewrap.PATH), "HOME": str(self.workspace), "LANG": "C.UTF-8", **env}
+        told[MARK] = token_hex(16)
+        argv = bubblewrap.limited(argv, limits, isolated=False)
+        where = str(self.workspace / folder)
+        return await run_process(argv, env=told, cwd=where, limits=limits, timeout_s=seconds)
+
+    # Files.
+
+    async def read(self, path: str) -> str:
+        """Return the text of a file."""
+        return await asyncio.to_thread(self.files.read_text, path)
+
+    async def read_bytes(self, path: str) -> bytes:
+        """Return the content of a file."""
+        return await asyncio.to_thread(self.files.read, path)
+
+    async def write(self, path: str, content: str | bytes) -> None:
+        """Write a whole file, in the place of the one that is there; folders above it are made."""
+        if not isinstance(content, str | bytes):
+            raise SandboxError(f"the content of a file is text or bytes, got {type(content).__name__}")
+        data = content.encode(errors="replace") if isinstance(content, str) else content
+        await self._change(self.files.write, path, data)
+
+    async def edit(self, path: str, old: str, new: str, *, every: bool = False) -> int:
+        """Put *new* in the place of *old*, which must be in the file once; with *every*, wherever it is.
+
+        Returns how many places were changed.
+        """
+        return await self._change(self.files.edit, path, old, new, every)
+
+    async def list(self, path: str = ".", *, depth: int = 1, limit: int = 1000) -> tuple[Entry, ...]:
+        """Return what is in a folder, *depth* levels deep, by path; without what the sandbox ignores."""
+        return await asyncio.to_thread(self.files.list, path, depth, limit)
+
+    async def search(
+        self, pattern: str, path: str = ".", *, glob: str | None = None, regex: bool = True, limit: int = 200
+    ) -> tuple[Match, ...]:
+        """Return the lines of text files that *pattern* is in, an extended regular expression or a plain text.
+
+        *glob* chooses files by name (`*.py`). It is a command, so that no expression can keep the run busy.
+        """
+        folder, start = await asyncio.to_thread(self._searched, path)
+        argv = ["grep", "-rnIZ", "-E" if regex else "-F", "--color=never", f"--max-count={limit}"]
+        for one in self.options.ignore:
+            if "/" not in one.strip("/"):
+                argv += [f"--exclude-dir={one}", f"--exclude={one}"]
+        if glob is not None:
+            argv.append(f"--include={glob}")
+        argv = _argv([*argv, "-e", pattern, "--", start])
+        result = await self._run(argv, None, folder, {**self.options.env, "LC_ALL": "C.UTF-8"}, _SEARCH_BYTES)
+        if result.exit_code not in (0, 1) and "\0" not in result.output:
+            raise SandboxError(f"the search failed: {(result.stopped or result.output).strip()[:300]}")
+        return self._matches(folder, result.output, limit)
+
+    def _searched(self, path: str) -> tuple[str, str]:
+        """Return the folder in which grep is to begin, and where; never with a link, which it would follow.
+
+        Raises:
+            SandboxError: there is nothing at *path*, or a link.
+        """
+        inner, mode = self.files.inner(path), self.files.state(path).st_mode
+        if stat.S_ISDIR(mode):
+            return inner, "."
+        if stat.S_ISREG(mode):
+            return os.path.dirname(inner), f"./{os.path.basename(inner)}"
+        raise refused(path, OSError(errno.ELOOP, "a link"))
+
+    def _matches(self, folder: str, output: str, limit: int) -> tuple[Match, ...]:
+        found: list[Match] = []
+        for line in output.split("\n"):
+            match = _MATCH.fullmatch(line)
+            if match is None:
+                continue
+            path = os.path.join(folder, match[1].removeprefix("./"))
+            if self.options.ignored(path, path.rpartition("/")[2]):
+                continue
+            found.append(Match(path=path, line=int(match[2]), text=match[3][:_MAX_LINE_CHARS]))
+            if len(found) >= limit:
+                break
+        return tuple(sorted(found, key=lambda one: (one.path, one.line)))
+
+    # File events.
+
+    async def _change(self, work: Callable[..., T], *args: Any) -> T:
+        await self._begin()
+        try:
+            async with self._editing:
+                return await asyncio.to_thread(work, *args)
+        finally:
+            await self._settle(whole=False)
+
+    async def _begin(self) -> None:
+        if self.watch is not None:
+            await self.watch.begin()
+
+    async def _settle(self, *, whole: bool) -> None:
+        if self.watch is not None:
+            await self.watch.settle(whole=whole)
+
+
+def _argv(command: str | Sequence[str]) -> list[str]:
+    given: Any = command
+    argv = [*_shell(), given] if isinstance(given, str) else list(given)
+    if not argv or not all(isinstance(one, str) for one in argv):
+        raise SandboxError(f"a command is a text or a list of texts, got {command!r:.200}")
+    if any("\0" in one for one in argv):
+        raise SandboxError("a command holds no zero bytes")
+    try:
+        size = sum([len(os.fsencode(one)) for one in argv])
+    except UnicodeEncodeError:
+        raise SandboxError("a command holds half a character, which is no valid text") from None
+    if size > 100_000:
+        raise SandboxError(f"the command is too long ({size} bytes); write it to a file and run that")
+    return argv
+
+
+def _shell() -> list[str]:
+    return ["/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh", "-c"]
+
+
+SANDBOX: Capability[Box] = Capability("sandbox")
+"""The sandbox of the run, for other middleware and tools: `await ctx.get(SANDBOX).run("make test")`."""
