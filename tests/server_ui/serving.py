@@ -19,7 +19,6 @@ class Served:
         self.app = app
         self.port = port
         self._server: Server | None = None
-        self._task: asyncio.Task[None] | None = None
 
     @property
     def url(self) -> str:
@@ -30,21 +29,26 @@ class Served:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(("127.0.0.1", self.port))
         self.port = sock.getsockname()[1]
-        self._server = Server(
-            Config(self.app, ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=0, access_log=False)
-        )
-        self._task = asyncio.ensure_future(self._server._serve([sock]))
-        while not self._server.started:
-            await asyncio.sleep(0.01)
+        config = Config(self.app, ws="none", lifespan="off", log_config=None, access_log=False)
+        config.load()
+        self._server = Server(config)
+        self._server.lifespan = config.lifespan_class(config)
+        await self._server.startup([sock])
 
     async def down(self) -> None:
         """Close the port and cut every connection; the runs of the app go on."""
         assert self._server is not None
-        assert self._task is not None
+        for one in self._server.servers:
+            one.close()
+        self.cut()
+        while self._server.server_state.tasks:
+            await asyncio.wait(set(self._server.server_state.tasks))
+
+    def cut(self) -> None:
+        """Cut every connection, and go on serving."""
+        assert self._server is not None
         for connection in list(self._server.server_state.connections):
             connection.transport.abort()  # type: ignore[union-attr]  # a protocol that is connected has one
-        self._server.should_exit = self._server.force_exit = True
-        await self._task
 
 
 @asynccontextmanager
