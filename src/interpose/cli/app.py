@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from interpose.cli.chat import chat as chat_with
 from interpose.cli.flow import show_reports
 from interpose.cli.load import load_agent
-from interpose.cli.mcp import serve_agents
+from interpose.cli.mcp import offer_agents
 from interpose.cli.problems import describe
 from interpose.cli.reports import list_reports, show_difference, show_report
 from interpose.cli.run import run_prompts
@@ -98,7 +98,7 @@ def mcp(
 ) -> int:
     """Offer agents as an MCP server: each is a tool with one argument, `prompt`."""
     screen = Screen()
-    serve = partial(serve_agents, (target, *more), screen, http=http, token=token, description=description or ())
+    serve = partial(offer_agents, (target, *more), screen, http=http, token=token, description=description or ())
     return _guarded(screen, debug, serve)
 
 
