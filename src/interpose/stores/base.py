@@ -104,11 +104,20 @@ class Store(Protocol):
         ...
 
     async def paused(self, thread_id: str | None = None, /) -> Sequence[Checkpoint]:
-        """Return the checkpoints that wait for answers, of one thread or of all, by `created_at`."""
+        """Return the checkpoints that wait for answers, of one thread or of all, by `created_at`.
+
+        Of all, those that cannot be read are left out.
+
+        Raises:
+            ResumeError: one of this thread is damaged, or of a newer release.
+        """
         ...
 
     async def unfinished(self, thread_id: str | None = None, /) -> Sequence[Checkpoint]:
-        """Return the checkpoints that wait for nothing, by `created_at`: of runs under way, killed or failed."""
+        """Return the checkpoints that wait for nothing, by `created_at`: of runs under way, killed or failed.
+
+        As with `paused`, of one thread or of all.
+        """
         ...
 
     # The key.

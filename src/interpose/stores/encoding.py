@@ -1,5 +1,6 @@
 """Messages and states as the JSON texts that stores keep."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -10,6 +11,8 @@ from interpose.checkpoint import Checkpoint
 from interpose.errors import ResumeError, StoreError
 from interpose.messages import Message
 from interpose.text import to_json
+
+logger = logging.getLogger("interpose")
 
 _messages = msgspec.json.Decoder(tuple[Message, ...])
 _state = msgspec.json.Decoder(dict[str, Any])
@@ -60,11 +63,20 @@ def read_checkpoint(run_id: str, texts: Sequence[str]) -> Checkpoint | None:
         raise ResumeError(f"run {run_id!r} cannot be gone on with: {error}") from error
 
 
-def read_paused(rows: Iterable[tuple[str, str]]) -> list[Checkpoint]:
+def read_runs(rows: Iterable[tuple[str, str]], thread_id: str | None) -> list[Checkpoint]:
     """Return the checkpoints of *rows*, pairs of run id and part, those of a run next to each other.
 
+    Where they are of all threads, a run that cannot be read must not hide the others: it is logged and left out.
+
     Raises:
-        ResumeError: one is damaged, or of a newer release.
+        ResumeError: they are of one thread, and one is damaged, or of a newer release.
     """
-    read = [read_checkpoint(id, [text for _, text in group]) for id, group in groupby(rows, lambda row: row[0])]
+    read = []
+    for run_id, group in groupby(rows, lambda row: row[0]):
+        try:
+            read.append(read_checkpoint(run_id, [text for _, text in group]))
+        except ResumeError as error:
+            if thread_id is not None:
+                raise
+            logger.warning("left out of the runs of the store: %s", error)
     return [one for one in read if one is not None]

@@ -10,7 +10,7 @@ from interpose.clock import REAL_CLOCK, Clock
 from interpose.ids import random_id
 from interpose.messages import Message
 from interpose.stores import refusals
-from interpose.stores.encoding import read_checkpoint, read_messages, read_paused, read_state, write_state
+from interpose.stores.encoding import read_checkpoint, read_messages, read_runs, read_state, write_state
 from interpose.text import to_json
 
 
@@ -191,7 +191,7 @@ class MemoryStore:
         runs = [pair for pair in list(self._runs.items()) if pair[1].status == status]
         runs = [pair for pair in runs if thread_id in (None, pair[1].thread_id)]
         runs.sort(key=lambda pair: (pair[1].created_at, pair[0]))
-        return read_paused([(id, text) for id, run in runs for text in run.parts.values()])
+        return read_runs([(id, text) for id, run in runs for text in run.parts.values()], thread_id)
 
     async def key(self) -> bytes:
         """Return 32 random bytes, the same as long as the store lives."""

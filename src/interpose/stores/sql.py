@@ -13,7 +13,7 @@ from interpose.errors import ConfigurationError
 from interpose.ids import random_id
 from interpose.messages import Message
 from interpose.stores import operations
-from interpose.stores.encoding import read_checkpoint, read_messages, read_paused, read_state, write_state
+from interpose.stores.encoding import read_checkpoint, read_messages, read_runs, read_state, write_state
 from interpose.stores.operations import Operation
 from interpose.stores.schema import Steps
 from interpose.text import to_json
@@ -129,11 +129,11 @@ class SQLStore:
 
     async def paused(self, thread_id: str | None = None, /) -> Sequence[Checkpoint]:
         """Return the checkpoints that wait for answers, by `created_at`."""
-        return read_paused(await self._read(lambda: operations.paused(thread_id)))
+        return read_runs(await self._read(lambda: operations.paused(thread_id)), thread_id)
 
     async def unfinished(self, thread_id: str | None = None, /) -> Sequence[Checkpoint]:
         """Return the checkpoints that wait for nothing, by `created_at`."""
-        return read_paused(await self._read(lambda: operations.unfinished(thread_id)))
+        return read_runs(await self._read(lambda: operations.unfinished(thread_id)), thread_id)
 
     async def key(self) -> bytes:
         """Return 32 random bytes, the same for all who use this database."""
