@@ -71,7 +71,7 @@ async def test_empty_file_becomes_a_database(tmp_path: Path, open_store: Opener)
 async def test_newer_tables_are_refused_with_both_versions(url: str, open_store: Opener) -> None:
     await (await filled(open_store, url)).aclose()
     await execute(url, "UPDATE interpose_schema SET version = 99")
-    with pytest.raises(StoreError, match="version 99.*up to 1; upgrade"):
+    with pytest.raises(StoreError, match="version 99.*up to 2; upgrade"):
         await open_store(url).load("t1")
 
 

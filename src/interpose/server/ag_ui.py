@@ -4,15 +4,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from interpose.agent import Agent
-from interpose.errors import ConfigurationError, InterposeError, ResumeError
+from interpose.errors import InterposeError, ResumeError, StoreError
 from interpose.server.ag_ui_input import INSTRUCTING, RunAgentInput, taken_messages
+from interpose.server.ag_ui_threads import MOST, questions, thread, threads
 from interpose.server.auth import Gate
 from interpose.server.bodies import convert, read_json
 from interpose.server.caller import Caller, checked_id, kept_id
+from interpose.server.client_tools import client_tools
 from interpose.server.failures import error_id, logger
+from interpose.server.going_on import Claimed, going_on
 from interpose.server.http import Refusal, Request, Response, json_response
 from interpose.server.options import Options
-from interpose.server.runs import Ended, Runs, Served
+from interpose.server.runs import Runs
+from interpose.server.served import Elsewhere, Served
 from interpose.server.stream import EventStream
 
 
@@ -36,7 +40,7 @@ class AgUi:
         given = convert(await read_json(request, self._options), RunAgentInput, "RunAgentInput")
         given.check()
         if "last-event-id" in request.headers:  # a client whose connection broke sends its request again
-            return self._read_on(name, kept_id(owner, given.run_id), last_seen(request))
+            return await self._read_on(name, kept_id(owner, given.run_id), last_seen(request))
         caller = Caller(
             owner=owner,
             agent=name,
@@ -51,66 +55,76 @@ class AgUi:
         return self._stream(served, -1, {"x-run-id": given.run_id, **self._left_out(given)})
 
     async def _begun(self, name: str, agent: Agent[Any], caller: Caller, given: RunAgentInput) -> Served:
+        own = client_tools(given.tools, [one.name for one in agent.tools]) if self._options.client_tools else []
         try:
-            if given.resume:
-                return await self._resumed(name, agent, caller, given)
+            going = await going_on(self._runs, name, caller.owner, given)
+            if going is not None:
+                with Claimed(self._runs, name, going) as claimed:
+                    answers = list(going.answers)
+                    return await self._runs.begin(
+                        name, caller, None, paused=claimed.run, answers=answers, middleware=own
+                    )
             instructs = self._options.client_system_messages
             messages = taken_messages(given.messages, has_store=agent.store is not None, instructs=instructs)
-            return await self._runs.begin(name, caller, messages)
+            return await self._runs.begin(name, caller, messages, middleware=own)
         except ResumeError as error:
             problems = [{"interruptId": id, "problem": what} for id, what in error.problems]
-            raise Refusal(409, "cannot_resume", str(error), problems=problems) from None
-        except (ConfigurationError, InterposeError) as error:
+            raise Refusal(409, "cannot_resume", _public(error, caller.owner), problems=problems) from None
+        except InterposeError as error:
             id = error_id(caller.run_id, "begin")
             logger.exception("a run of agent %r could not begin (%s)", name, id)
-            raise Refusal(500, "cannot_begin", f"the run could not begin (error id {id})") from error
-
-    async def _resumed(self, name: str, agent: Agent[Any], caller: Caller, given: RunAgentInput) -> Served:
-        """Go on with the run of the thread that asked what is answered."""
-        thread_id = kept_id(caller.owner, given.thread_id)
-        parent = kept_id(caller.owner, given.parent_run_id) if given.parent_run_id else None
-        ids = {answer["interruptId"] for answer in given.resume or ()}
-        await self._runs.thread_is_free(name, thread_id)
-        if agent.store is None:
-            kept = self._runs.paused.pop((name, thread_id), None)
-            if kept is None:
-                raise nothing_open(ids)
-            try:
-                return await self._runs.begin(
-                    name, caller, None, paused=kept.checkpoint, answers=list(given.resume or ())
-                )
-            except BaseException:
-                self._runs.paused[name, thread_id] = kept
-                raise
-        found = [one for one in await agent.store.paused(thread_id) if ids & {asked.id for asked in one.interrupts}]
-        if not found:
-            raise nothing_open(ids)
-        paused = next((one.run_id for one in found if one.run_id == parent), found[0].run_id)
-        return await self._runs.begin(name, caller, None, paused=paused, answers=list(given.resume or ()))
+            status = 503 if isinstance(error, StoreError) else 500
+            raise Refusal(status, "cannot_begin", f"the run could not begin (error id {id})") from error
 
     async def again(self, request: Request) -> Response:
         """Read a run that is named in the query, as TanStack AI asks for it."""
         owner = await self._gate.owner(request)
         name, _ = self._agent(request)
         run_id = checked_id(request.query_params.get("runId"), "runId")
-        return self._read_on(name, kept_id(owner, run_id), last_seen(request))
+        return await self._read_on(name, kept_id(owner, run_id), last_seen(request))
 
     async def events(self, request: Request) -> Response:
         """Read on in a run."""
         owner = await self._gate.owner(request)
         name, _ = self._agent(request)
         run_id = checked_id(request.path_params["run"], "the run's id")
-        return self._read_on(name, kept_id(owner, run_id), last_seen(request))
+        return await self._read_on(name, kept_id(owner, run_id), last_seen(request))
 
     async def cancel(self, request: Request) -> Response:
         """Stop a run."""
         owner = await self._gate.owner(request)
         name, _ = self._agent(request)
         run_id = checked_id(request.path_params["run"], "the run's id")
-        run = self._found(name, kept_id(owner, run_id))
-        if isinstance(run, Served):
-            self._runs.cancel(run)
-        return json_response({"runId": run_id, "cancelled": isinstance(run, Served)}, 202)
+        run = await self._found(name, kept_id(owner, run_id))
+        return json_response({"runId": run_id, "cancelled": await self._runs.cancel(run)}, 202)
+
+    # Looking.
+
+    async def threads(self, request: Request) -> Response:
+        """List the owner's threads."""
+        owner = await self._gate.owner(request)
+        name, _ = self._agent(request)
+        query = request.query_params
+        limit = int(_number(query.get("limit", str(MOST)), "limit", 1, MOST))
+        before = _number(query["before"], "before", 0, 1e12) if "before" in query else None
+        return json_response(await threads(self._runs, name, owner, limit, before))
+
+    async def thread(self, request: Request) -> Response:
+        """Show one thread."""
+        owner = await self._gate.owner(request)
+        name, _ = self._agent(request)
+        found = await thread(self._runs, name, owner, checked_id(request.path_params["thread"], "the thread's id"))
+        if found is None:
+            raise Refusal(404, "no_thread", "there is no such thread of yours")
+        return json_response(found)
+
+    async def interrupts(self, request: Request) -> Response:
+        """List what waits for the owner's answers."""
+        owner = await self._gate.owner(request)
+        name, _ = self._agent(request)
+        asked = request.query_params.get("threadId")
+        thread_id = None if asked is None else checked_id(asked, "threadId")
+        return json_response({"runs": await questions(self._runs, name, owner, thread_id)})
 
     # Shared.
 
@@ -121,16 +135,16 @@ class AgUi:
             raise Refusal(404, "no_agent", f"there is no agent {name!r:.60} here")
         return name, agent
 
-    def _found(self, name: str, kept: str) -> Served | Ended:
-        run = self._runs.find(name, kept)
+    async def _found(self, name: str, kept: str) -> Served | Elsewhere:
+        run = await self._runs.find(name, kept)
         if run is None:
             raise Refusal(404, "no_run", "there is no such run of yours, or it ended too long ago")
         return run
 
-    def _read_on(self, name: str, kept: str, after: int) -> Response:
-        return self._stream(self._found(name, kept), after, {})
+    async def _read_on(self, name: str, kept: str, after: int) -> Response:
+        return self._stream(await self._found(name, kept), after, {})
 
-    def _stream(self, run: Served | Ended, after: int, headers: Mapping[str, str]) -> Response:
+    def _stream(self, run: Served | Elsewhere, after: int, headers: Mapping[str, str]) -> Response:
         return EventStream(
             lambda: self._runs.reading(run, after),
             heartbeat_s=self._options.heartbeat_s,
@@ -143,15 +157,14 @@ class AgUi:
         left = []
         if not self._options.client_system_messages and any(m.get("role") in INSTRUCTING for m in given.messages):
             left.append("system messages")
-        if given.tools:
+        if given.tools and not self._options.client_tools:
             left.append("tools")
         return {"interpose-left-out": ", ".join(left)} if left else {}
 
 
-def nothing_open(ids: set[str]) -> ResumeError:
-    """Return the error of answers to what nobody asks, or nobody asks any more."""
-    problems = tuple((id, "no such question is open") for id in sorted(ids))
-    return ResumeError("the answers do not fit the questions, so nothing ran", problems)
+def _public(error: ResumeError, owner: str) -> str:
+    """Return why a run cannot be gone on with, with the ids that its owner knows."""
+    return str(error).replace(kept_id(owner, ""), "") if owner else str(error)
 
 
 def last_seen(request: Request) -> int:
@@ -168,3 +181,13 @@ def last_seen(request: Request) -> int:
         raise Refusal(
             400, "bad_event_id", f"Last-Event-ID must be the `id` of an event of this run, got {given!r:.60}"
         ) from None
+
+
+def _number(given: str, name: str, least: float, most: float) -> float:
+    try:
+        number = float(given)
+    except ValueError:
+        number = -1.0
+    if not least <= number <= most:
+        raise Refusal(400, "bad_query", f"{name} must be a number from {least:g} to {most:g}, got {given!r:.40}")
+    return number

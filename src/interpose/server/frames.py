@@ -6,11 +6,17 @@ from typing import Any
 from interpose.events import AnyEvent, RunErrorEvent, RunFinishedEvent, RunStartedEvent, ToolCallResultEvent
 from interpose.middleware import Middleware
 from interpose.server.caller import told_id
+from interpose.server.client_tools import ASKED
 from interpose.server.failures import CODES, OTHER, ShowError, ShownError, error_id, told
 
 HEARTBEAT = b": still here\n\n"
 LAST = (RunFinishedEvent, RunErrorEvent)
 TOOL_FAILED = "the tool failed"
+
+
+def framed(seq: int, data: str) -> bytes:
+    """Return one server-sent event."""
+    return b"id: %d\ndata: %s\n\n" % (seq, data.encode())
 
 
 class FailedCalls(Middleware[Any]):
@@ -54,7 +60,7 @@ class Shown:
 
     def frame(self, event: AnyEvent) -> bytes:
         """Return *event* as a server-sent event."""
-        return b"id: %d\ndata: %s\n\n" % (event.seq or 0, self.event(event).to_json().encode())
+        return framed(event.seq or 0, self.event(event).to_json())
 
     def tool_failed(self, call_id: str, text: str) -> str:
         """Return what is shown of a failed tool's text."""
@@ -69,8 +75,7 @@ class Shown:
         ids = self._ids(event)
         outcome = event.outcome
         if outcome is not None and outcome.get("type") == "interrupt":
-            asked = [bound(one, ids["run_id"]) for one in outcome.get("interrupts", ())]
-            outcome = {**outcome, "interrupts": asked}
+            outcome = _interrupted(outcome, ids["run_id"])
         return event.replace(**ids, outcome=outcome)
 
     def _error(self, event: RunErrorEvent) -> RunErrorEvent:
@@ -78,6 +83,16 @@ class Shown:
         id = error_id(self._run_id, "run")
         shown = ShownError(kind="run", code=code, text=event.message, error_id=id, public=public)
         return event.replace(code=code, message=told(shown, self._show))
+
+
+def _interrupted(outcome: Mapping[str, Any], run_id: str) -> Mapping[str, Any]:
+    """Return an outcome with questions for a person; where only calls of the client's own tools wait, a success."""
+    asked = list(outcome.get("interrupts", ()))
+    for_person = [bound(one, run_id) for one in asked if one.get("reason") != ASKED]
+    calls = [one["toolCallId"] for one in asked if one.get("reason") == ASKED and "toolCallId" in one]
+    if calls and not for_person:
+        return {"type": "success", "pendingToolCallIds": calls}
+    return {**outcome, "interrupts": for_person}
 
 
 def _public(event: RunErrorEvent) -> tuple[str, str]:

@@ -72,6 +72,20 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX interpose_successor ON interpose_successors (run_id)",
         "CREATE TABLE interpose_keys (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     ),
+    (
+        """CREATE TABLE interpose_served (run_id TEXT PRIMARY KEY, agent TEXT NOT NULL, owner TEXT NOT NULL,
+            thread_id TEXT NOT NULL, title TEXT NOT NULL, worker TEXT NOT NULL, status TEXT NOT NULL,
+            created_at DOUBLE PRECISION NOT NULL, heard_at DOUBLE PRECISION NOT NULL,
+            is_cancelled INTEGER NOT NULL DEFAULT 0) {clustered}""",
+        "CREATE INDEX interpose_served_by ON interpose_served (worker) WHERE status = 'running'",
+        "CREATE INDEX interpose_served_heard ON interpose_served (heard_at)",
+        """CREATE TABLE interpose_events (run_id TEXT NOT NULL REFERENCES interpose_served ON DELETE CASCADE,
+            seq BIGINT NOT NULL, data TEXT NOT NULL, PRIMARY KEY (run_id, seq)) {clustered}""",
+        """CREATE TABLE interpose_served_threads (agent TEXT NOT NULL, owner TEXT NOT NULL, thread_id TEXT NOT NULL,
+            title TEXT NOT NULL, created_at DOUBLE PRECISION NOT NULL, updated_at DOUBLE PRECISION NOT NULL,
+            PRIMARY KEY (agent, owner, thread_id)) {clustered}""",
+        "CREATE INDEX interpose_served_last ON interpose_served_threads (agent, owner, updated_at)",
+    ),
 )
 """What leads from one version to the next; entries that were released are never changed, only added to."""
 

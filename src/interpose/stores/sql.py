@@ -16,6 +16,7 @@ from interpose.stores import operations
 from interpose.stores.encoding import read_checkpoint, read_messages, read_runs, read_state, write_state
 from interpose.stores.operations import Operation
 from interpose.stores.schema import Steps
+from interpose.stores.sql_events import SQLEventLog
 from interpose.text import to_json
 
 SHORT_CHARS = 100_000
@@ -48,6 +49,8 @@ class SQLStore:
     def __init__(self, url: str = "sqlite:///interpose.db", *, timeout_s: float = 5.0) -> None:
         self.url = url
         self._driver = _driver(url, timeout_s)
+        self.events = SQLEventLog(self._driver)
+        """The events of runs that are served, for `interpose.server`."""
         self._owner = f"{random_id('store')}/"
         self._claims = count()
 
