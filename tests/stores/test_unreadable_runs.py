@@ -22,8 +22,8 @@ async def listed(store: Store, thread_id: str | None = None) -> list[str]:
 async def filled(store: Store) -> None:
     """Put a run that waits and one that was killed on the thread "t1", and unreadable ones on "t2"."""
     for status in ("paused", "running"):
-        await store.put(Checkpoint(run_id=f"{status} run", thread_id="t1", status=status))  # type: ignore[arg-type]  # literals
-        await store.put(Checkpoint(version=99, run_id=f"newer {status} run", thread_id="t2", status=status))  # type: ignore[arg-type]  # literals
+        await store.put(Checkpoint(run_id=f"{status} run", thread_id="t1", status=status))
+        await store.put(Checkpoint(version=99, run_id=f"newer {status} run", thread_id="t2", status=status))
 
 
 async def test_the_runs_of_the_store_are_those_that_can_be_read(store: Store, caplog: pytest.LogCaptureFixture) -> None:
