@@ -61,7 +61,7 @@ async def _send(connection: Connection, name: str, ctx: Any, arguments: dict[str
 
     try:
         with calling(connection, ctx):
-            answer = await connection.client.call_tool(name, arguments, progress_callback=progress)
+            answer = await connection.call(connection.client.call_tool(name, arguments, progress_callback=progress))
         return result_of(answer)
     except MCPError as error:
         if error.code == types.CONNECTION_CLOSED and error.message.startswith(_CUT):

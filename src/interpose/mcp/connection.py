@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextvars import Context
 from importlib.metadata import version
 from typing import Any
@@ -58,6 +58,7 @@ class Connection:
         self.transport: Any = None
         self._ending = self._stale = False
         self.loop = asyncio.get_running_loop()
+        self._made: set[asyncio.Task[Any]] = set()
         self._wake = asyncio.Event()
         self._fresh = asyncio.Event()
         self._fresh.set()
@@ -96,6 +97,26 @@ class Connection:
         if not self.over:
             await asyncio.wait([self._task], timeout=1.0)
 
+    async def call(self, call: Coroutine[Any, Any, Any]) -> Any:
+        """Return what *call* comes to, made in a task of its own.
+
+        A cancelled caller goes at once, while the call still tells the server; that a caller is cancelled twice, as one
+        of an aborted run may be, must not cut this short.
+        """
+        task = self.loop.create_task(call)
+        self._made.add(task)
+        task.add_done_callback(self._forget)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._made.discard(task)
+        if not task.cancelled():
+            task.exception()
+
     def end(self, why: str) -> None:
         """Begin to close it; what is under way there fails."""
         self.why = self.why or why
@@ -107,9 +128,10 @@ class Connection:
     async def close(self) -> None:
         """Close it and wait, but not for ever."""
         self.end("closed")
-        done, _ = await asyncio.wait([self._task], timeout=CLOSE_S)
-        if not done:
-            self._task.cancel()
+        _, left = await asyncio.wait([self._task, *self._made], timeout=CLOSE_S)
+        for task in left:
+            task.cancel()
+        if left:
             logger.warning("%s: the connection does not close", self.target.label)
 
     # The owning task.
@@ -145,6 +167,8 @@ class Connection:
                 self.why += self._details()
             self._set_ready()
             self._fresh.set()
+            for task in self._made:
+                task.cancel()
 
     def _set_ready(self) -> None:
         self._timer.cancel()

@@ -27,6 +27,8 @@ def reason_of(error: BaseException) -> str:
     root = next(roots_of(error))
     kind, text = type(root).__name__, " ".join(str(root).split())
     match root:
+        case ToolServerError():
+            return text
         case FileNotFoundError():
             return f"there is no {root.filename!r}: is it installed, and on the PATH?"
         case PermissionError():

@@ -59,6 +59,7 @@ class Process:
         self._max_bytes = max_bytes
         self._on_end = on_end
         self._tasks: list[asyncio.Task[None]] = []
+        self._leaving = False
         self.said: deque[str] = deque(maxlen=KEPT_STDERR_LINES)
         self.babble = ""
 
@@ -84,6 +85,7 @@ class Process:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._leaving = True
         reader, writer, listener = self._tasks
         try:
             self._streams[1].close()
@@ -121,7 +123,8 @@ class Process:
             reason = "was closed"
         except OSError as error:
             reason = f"could not be read from: {error}"
-        self._on_end(reason)
+        if not self._leaving:
+            self._on_end(reason)
         self._inbox.close()
 
     async def _deliver(self, line: bytes) -> None:
