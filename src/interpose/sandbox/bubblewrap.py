@@ -97,7 +97,9 @@ def isolated(
             argv += ["--ro-bind-try", os.path.realpath(name), name]
     for one in readable:
         argv += ["--ro-bind", str(one), str(one)]
-    argv += ["--bind", str(workspace), MOUNT, "--remount-ro", "/dev", "--remount-ro", "/"]
+    argv += ["--bind", str(workspace), MOUNT]
+    for name in ("/proc", "/dev", "/"):  # root outside may write to /proc/sys, also from inside and without rights
+        argv += ["--remount-ro", name]
     return [*argv, "--chdir", f"{MOUNT}/{folder}".rstrip("/"), "--", *limited(command, limits, isolated=True)]
 
 

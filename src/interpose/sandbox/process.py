@@ -15,7 +15,6 @@ from interpose.sandbox.limits import CommandLimits
 
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _LOOK_S = 0.1
-_LAST_WORDS_S = 1.0
 MARK = "INTERPOSE_SANDBOX_ID"
 """The variable by which processes of a command that runs without isolation are found again."""
 
@@ -68,6 +67,45 @@ class Output:
         return self.head.decode(errors="replace") + note + tail.decode(errors="replace"), cut
 
 
+class Printed:
+    """The end of a pipe that a process prints into, read as soon as there is something.
+
+    It is read here and not by asyncio's own process, which counts one as alive while anybody holds its pipe.
+    """
+
+    def __init__(self, output: Output, max_bytes: int) -> None:
+        self.output = output
+        self.max_bytes = max_bytes
+        self.loop = asyncio.get_running_loop()
+        self.too_much: asyncio.Future[str] = self.loop.create_future()
+        self.fd, self.inlet = os.pipe()
+        os.set_blocking(self.fd, False)
+        self.loop.add_reader(self.fd, self.read)
+
+    def read(self) -> bool:
+        """Take one piece; return whether there may be more."""
+        try:
+            data = os.read(self.fd, 1 << 16)
+        except BlockingIOError:
+            return False
+        if not data:
+            self.loop.remove_reader(self.fd)
+            return False
+        self.output.add(data)
+        if self.output.total > self.max_bytes and not self.too_much.done():
+            self.loop.remove_reader(self.fd)
+            self.too_much.set_result(f"it printed more than {self.max_bytes} bytes")
+        return True
+
+    def close(self) -> None:
+        """Take what is still there of a process that has ended, and close the pipe."""
+        self.loop.remove_reader(self.fd)
+        while self.output.total <= self.max_bytes and self.read():
+            pass
+        os.close(self.fd)
+        self.too_much.cancel()
+
+
 async def run_process(
     argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None, limits: CommandLimits, timeout_s: float
 ) -> CommandResult:
@@ -78,31 +116,24 @@ async def run_process(
     """
     started = time.monotonic()
     output = Output(limits.max_output_bytes)
-    mark = env.get(MARK)
+    printed = Printed(output, limits.max_printed_bytes)
     try:
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env=env,
-            cwd=cwd,
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        raise SandboxError(f"the command could not be started: {error}") from error
-    except BaseException:
-        kill_marked(mark)
-        raise
-    reading = asyncio.ensure_future(_read(process, output, limits))
-    guard = asyncio.ensure_future(_guard(process.pid, limits))
-    ended = asyncio.ensure_future(process.wait())
-    try:
-        stopped = await _first(reading, guard, ended, timeout_s)
+        process = await _start(argv, env, cwd, printed.inlet)
+        guard = asyncio.ensure_future(_guard(process.pid, limits))
+        ended = asyncio.ensure_future(process.wait())
+        try:
+            done, _ = await asyncio.wait(
+                (ended, guard, printed.too_much), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            stopped = None if ended in done else f"it took longer than {timeout_s:g} s"
+            for reason in (guard, printed.too_much):
+                stopped = reason.result() if reason in done else stopped
+        finally:
+            guard.cancel()
+            kill_tree(process.pid, env.get(MARK))
+            await asyncio.shield(asyncio.ensure_future(asyncio.wait([ended], timeout=10)))
     finally:
-        guard.cancel()
-        kill_tree(process.pid, mark)
-        await asyncio.shield(asyncio.ensure_future(_bury(process, reading, ended)))
+        printed.close()
     text, cut = output.text()
     return CommandResult(
         exit_code=process.returncode if stopped is None else None,
@@ -113,46 +144,26 @@ async def run_process(
     )
 
 
-async def _first(
-    reading: "asyncio.Future[str | None]", guard: "asyncio.Future[str]", ended: "asyncio.Future[int]", timeout_s: float
-) -> str | None:
-    """Wait until the process ends, and return None, or until there is a reason to stop it."""
-    open_ones: set[asyncio.Future[object]] = {reading, guard, ended}  # type: ignore[arg-type]  # only waited for
-    until = time.monotonic() + timeout_s
-    while True:
-        done, open_ones = await asyncio.wait(
-            open_ones, timeout=max(until - time.monotonic(), 0), return_when=asyncio.FIRST_COMPLETED
+async def _start(
+    argv: Sequence[str], env: Mapping[str, str], cwd: str | None, inlet: int
+) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=inlet,
+            stderr=asyncio.subprocess.STDOUT,
+            env=env,
+            cwd=cwd,
+            start_new_session=True,
         )
-        for one in (reading, guard):
-            if one in done and one.result() is not None:
-                return one.result()
-        if ended in done:
-            return None
-        if not done:
-            return f"it took longer than {timeout_s:g} s"
-
-
-async def _read(process: asyncio.subprocess.Process, output: Output, limits: CommandLimits) -> str | None:
-    assert process.stdout is not None
-    while data := await process.stdout.read(1 << 16):
-        output.add(data)
-        if output.total > limits.max_printed_bytes:
-            return f"it printed more than {limits.max_printed_bytes} bytes"
-    return None
-
-
-async def _bury(
-    process: asyncio.subprocess.Process, reading: "asyncio.Future[str | None]", ended: "asyncio.Future[int]"
-) -> None:
-    """Wait for the end of a killed process, and for what it had still printed."""
-    await asyncio.wait([ended], timeout=10)
-    await asyncio.wait([reading], timeout=_LAST_WORDS_S)
-    reading.cancel()
-    with suppress(asyncio.CancelledError):
-        await reading
-    transport = getattr(process, "_transport", None)
-    if transport is not None:
-        transport.close()  # else a pipe that somebody else still holds stays open until it is collected
+    except (OSError, ValueError) as error:
+        raise SandboxError(f"the command could not be started: {error}") from error
+    except BaseException:
+        kill_marked(env.get(MARK))
+        raise
+    finally:
+        os.close(inlet)
 
 
 async def _guard(pid: int, limits: CommandLimits) -> str:
