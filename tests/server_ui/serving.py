@@ -48,7 +48,7 @@ class Served:
         """Cut every connection, and go on serving."""
         assert self._server is not None
         for connection in list(self._server.server_state.connections):
-            connection.transport.abort()  # type: ignore[union-attr]  # a protocol that is connected has one
+            connection.transport.abort()
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """Agents to talk to, and what a person does on the page."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -57,9 +57,3 @@ async def said(page: Any) -> list[str]:
 
 async def finished(page: Any) -> None:
     await page.locator("#link.is-live").wait_for()
-
-
-async def until(claim: Callable[[], bool]) -> None:
-    """Wait until something holds in this process; the time limit of the test is the end of it."""
-    while not claim():  # noqa: ASYNC110  # what is waited for has no event of its own
-        await asyncio.sleep(0.01)

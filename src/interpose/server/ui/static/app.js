@@ -9,22 +9,24 @@ import { clock, el, icon, newId, oneLine } from "./text.js";
 import { askToken } from "./token.js";
 
 const SAVE_MS = 400;
+const SLOW_MS = 20; // a drawing that takes longer leaves the page time for other things
 const NEAR_PX = 80; // so near to the end, the page follows what comes
 const $ = (id) => document.getElementById(id);
 const WORDS = { running: "answering…", lost: "connection lost, trying again…", stopping: "stopping…" };
 
 const api = new Api(askToken);
-const state = { agents: [], agent: null, talk: null, shelf: null, dirty: false, saving: null, follows: true };
+const state = { agents: [], agent: null, talk: null, shelf: null, dirty: false, follows: true, cost: 0 };
 const entries = new Entries($("entries"), { answer: (question, answer) => state.talk.answer(question, answer), retry: () => state.talk.retry() });
 
 /** Draw at the next frame, however often this is called until then. */
 function draw() {
   if (state.dirty) return;
   state.dirty = true;
-  requestAnimationFrame(drawn);
+  setTimeout(() => requestAnimationFrame(drawn), state.cost > SLOW_MS ? 4 * state.cost : 0);
 }
 
 function drawn() {
+  const began = performance.now();
   state.dirty = false;
   const { talk } = state;
   entries.draw();
@@ -40,6 +42,7 @@ function drawn() {
   $("hint").textContent = talk.turn === "answer" ? (open > 1 ? `${open} questions above wait for your answers.` : "The question above waits for your answer.") : "";
   $("link").textContent = WORDS[talk.state] || (open ? "waits for you" : "ready");
   $("link").className = `link is-${talk.busy ? talk.state : open ? "paused" : "live"}`;
+  state.cost = performance.now() - began;
 }
 
 /** What a conversation tells: an "entry" changed, its "state" did, or its run is at its "end". */
@@ -52,7 +55,6 @@ function told(talk, what, about) {
   if (talk !== state.talk) return;
   if (what === "entry") entries.changed(about);
   if (what === "end") speak(talk, about);
-  if (what === "end" || talk.state === "lost") draw();
   draw();
 }
 

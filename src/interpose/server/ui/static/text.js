@@ -22,6 +22,7 @@ export function oneLine(text, limit = 200) {
 /** Return an element. `class`, `text` and `on…` are what they say, other props are attributes; null ones are left out. */
 export function el(tag, props = {}, ...children) {
   const made = document.createElement(tag);
+  for (const child of children.flat()) if (child !== null && child !== undefined) made.append(child); // before `dir`, which is found anew with each
   for (const [name, value] of Object.entries(props)) {
     if (value === null || value === undefined || value === false) continue;
     if (name === "class") made.className = value;
@@ -29,7 +30,6 @@ export function el(tag, props = {}, ...children) {
     else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     else made.setAttribute(name, value === true ? "" : value);
   }
-  for (const child of children.flat()) if (child !== null && child !== undefined) made.append(child);
   return made;
 }
 
