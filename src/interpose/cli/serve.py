@@ -9,6 +9,8 @@ from interpose.cli.load import load_agent
 from interpose.cli.problems import Problem
 from interpose.cli.screen import NOTE, Screen
 
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
 
 def serve_agents(
     targets: Sequence[str],
@@ -31,7 +33,8 @@ def serve_agents(
 
     if token is None and not _is_local(host):
         raise Problem(f"at {host} others could use the agents: give --token, or listen at 127.0.0.1")
-    app = create_app(_by_name(targets), auth=token, ui=ui, **options)
+    hosts = () if token is not None else tuple({*LOOPBACK, f"[{host}]" if ":" in host else host})
+    app = create_app(_by_name(targets), auth=token, ui=ui, hosts=hosts, **options)
     sock = bind(host, port)
     url = f"http://{f'[{host}]' if ':' in host else host or '127.0.0.1'}:{sock.getsockname()[1]}"
     for name in app.state.runs.agents:

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 from interpose.agent import Agent
 from interpose.errors import ConfigurationError
 from interpose.server.ag_ui import AgUi
 from interpose.server.auth import Gate, id_of
+from interpose.server.door import Door
 from interpose.server.failures import error_id, logger
 from interpose.server.http import (
     ClientDisconnect,
@@ -103,7 +103,7 @@ def _page(agents: Mapping[str, Agent[Any]]) -> list[Route]:
 
 
 def _layers(options: Options) -> list[Layer]:
-    layers = [Layer(SameSite, origins=tuple(options.origins))]
+    layers = [Layer(Door, origins=tuple(options.origins), hosts=tuple(options.hosts))]
     if options.origins:
         cors = Layer(
             CORSMiddleware,
@@ -114,26 +114,6 @@ def _layers(options: Options) -> list[Layer]:
         )
         layers.insert(0, cors)
     return layers
-
-
-class SameSite:
-    """Refuses what a page of another site sends: a browser would add what its user may do."""
-
-    def __init__(self, app: Any, origins: tuple[str, ...]) -> None:
-        self._app = app
-        self._origins = origins
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer, or hand on."""
-        if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD", "OPTIONS"):
-            headers = dict(scope["headers"])
-            origin = headers.get(b"origin", b"").decode("latin-1")
-            here = headers.get(b"host", b"").decode("latin-1").lower()
-            if origin and urlsplit(origin).netloc.lower() != here and not {"*", origin} & set(self._origins):
-                refusal = Refusal(403, "other_origin", "pages of this origin may not use this server: see `origins=`")
-                await refusal.response()(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
 
 
 def _lifespan(runs: Runs) -> Any:

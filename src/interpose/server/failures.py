@@ -38,13 +38,14 @@ def error_id(*parts: object) -> str:
     return "err_" + hashlib.blake2s("\0".join(map(str, parts)).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
+LIMIT = ("limit", 400, "the run has reached a limit")
 CODES: tuple[tuple[type[BaseException], str, int, str], ...] = (
     (RateLimited, "rate_limited", 429, "the model's provider is asked too much just now; try again later"),
     (ContextTooLong, "context_too_long", 400, "the conversation is too long for the model"),
     (ModelTimeout, "model_timeout", 504, "the model took too long"),
     (ProviderDown, "provider_down", 503, "the model's provider cannot be reached just now; try again later"),
     (ProviderError, "provider_error", 502, "the model's provider refused or failed"),
-    (LimitExceeded, "limit", 400, "the run has reached a limit"),
+    (LimitExceeded, *LIMIT),
     (RunAborted, "aborted", 503, "the run was stopped"),
 )
 """Kinds of errors, the first that fits: a code for programs, an HTTP status, and a text with nothing of the error."""

@@ -3,14 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
+from interpose._engine.signals import Rank, Signal
 from interpose.events import AnyEvent, RunErrorEvent, RunFinishedEvent, RunStartedEvent, ToolCallResultEvent
 from interpose.middleware import Middleware
 from interpose.server.caller import told_id
 from interpose.server.client_tools import ASKED
-from interpose.server.failures import CODES, OTHER, ShowError, ShownError, error_id, told
+from interpose.server.failures import LIMIT, OTHER, ShowError, ShownError, classified, error_id, told
 
 HEARTBEAT = b": still here\n\n"
 LAST = (RunFinishedEvent, RunErrorEvent)
+ABORTED = ("aborted", "the run was stopped")
 TOOL_FAILED = "the tool failed"
 
 
@@ -19,24 +21,46 @@ def framed(seq: int, data: str) -> bytes:
     return b"id: %d\ndata: %s\n\n" % (seq, data.encode())
 
 
-class FailedCalls(Middleware[Any]):
-    """Notes which tool calls of a run failed: what their exceptions say is for the model, and not for clients."""
+class Failed:
+    """What of a run failed: the run itself, and which of its tool calls."""
+
+    __slots__ = ("calls", "kind")
+
+    def __init__(self) -> None:
+        self.calls: set[str] = set()
+        self.kind = OTHER
+
+
+class NoteFailures(Middleware[Any]):
+    """Notes what failed, since an event tells only in words what errors say: for the model and the log, not clients."""
 
     name = "interpose.server"
 
-    def __init__(self, failed: set[str]) -> None:
+    def __init__(self, failed: Failed) -> None:
         self._failed = failed
+
+    async def wrap_run(self, ctx: Any, call_next: Any) -> Any:  # noqa: ARG002  # the seam's arguments
+        """Note what failed the run."""
+        try:
+            return await call_next()
+        except BaseException as error:
+            self._failed.kind = LIMIT if _is_limit(error) else classified(error)
+            raise
 
     def after_tool_call(self, ctx: Any, call: Any, result: Any) -> None:  # noqa: ARG002  # the seam's arguments
         """Note a call whose result is an error that came from within."""
         if result.is_error:
-            self._failed.add(call.id)
+            self._failed.calls.add(call.id)
+
+
+def _is_limit(error: BaseException) -> bool:
+    return isinstance(error, Signal) and error.note.rank is Rank.LIMIT
 
 
 class Shown:
     """Makes of a run's events what its owner's clients see."""
 
-    def __init__(self, owner: str, run_id: str, failed: set[str], show_error: ShowError | None = None) -> None:
+    def __init__(self, owner: str, run_id: str, failed: Failed, show_error: ShowError | None = None) -> None:
         self._owner = owner
         self._run_id = run_id
         self._failed = failed
@@ -54,7 +78,7 @@ class Shown:
             case RunErrorEvent():
                 return self._error(event)
             case ToolCallResultEvent():
-                if event.tool_call_id in self._failed:
+                if event.tool_call_id in self._failed.calls:
                     return event.replace(content=self.tool_failed(event.tool_call_id, str(event.content)))
         return event
 
@@ -79,10 +103,17 @@ class Shown:
         return event.replace(**ids, outcome=outcome)
 
     def _error(self, event: RunErrorEvent) -> RunErrorEvent:
-        code, public = _public(event)
+        code, public = self._public(event)
         id = error_id(self._run_id, "run")
         shown = ShownError(kind="run", code=code, text=event.message, error_id=id, public=public)
         return event.replace(code=code, message=told(shown, self._show))
+
+    def _public(self, event: RunErrorEvent) -> tuple[str, str]:
+        """Return the code and the general text of a `RUN_ERROR`; the code of a provider is not told."""
+        if event.code == "aborted":
+            return ABORTED
+        code, _, text = self._failed.kind
+        return code, text
 
 
 def _interrupted(outcome: Mapping[str, Any], run_id: str) -> Mapping[str, Any]:
@@ -93,13 +124,6 @@ def _interrupted(outcome: Mapping[str, Any], run_id: str) -> Mapping[str, Any]:
     if calls and not for_person:
         return {"type": "success", "pendingToolCallIds": calls}
     return {**outcome, "interrupts": for_person}
-
-
-def _public(event: RunErrorEvent) -> tuple[str, str]:
-    """Return the code and the general text of a `RUN_ERROR`; a code that is not one of ours is not told."""
-    known = {code: text for _, code, _, text in CODES}
-    code = event.code if event.code in known else OTHER[0]
-    return code, known.get(code, OTHER[2])
 
 
 def bound(interrupt: Mapping[str, Any], run_id: str) -> dict[str, Any]:

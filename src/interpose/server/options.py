@@ -22,8 +22,8 @@ class Options:
     tools that they run themselves. *max_runs* is how many runs one worker has at once, *max_runs_per_owner* how many of
     one owner. *keep_s* is how long the events of a run that ended can still be read. *shutdown_s* is how long runs may
     go on when the server is asked to end. *origins* are the sites whose pages may talk to the server, as
-    `https://app.example`; `*` stands for all. *context* makes the run's `ctx.context` from the caller, *show_error* the
-    text that clients read of what failed.
+    `https://app.example`; `*` stands for all. *hosts* are the names that the server answers to, all where none is given.
+    *context* makes the run's `ctx.context` from the caller, *show_error* the text that clients read of what failed.
     """
 
     on_disconnect: Literal["continue", "cancel"] = "continue"
@@ -39,6 +39,7 @@ class Options:
     keep_s: float = 3600.0
     shutdown_s: float = 30.0
     origins: Sequence[str] = ()
+    hosts: Sequence[str] = ()
     context: Callable[[Caller], Any] | None = None
     show_error: Callable[[ShownError], str] | None = None
 
@@ -58,8 +59,9 @@ class Options:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
                 raise ConfigurationError(f"{name}={value!r}: expected a number of seconds")
-        if isinstance(self.origins, str):
-            raise ConfigurationError(f"origins={self.origins!r}: expected a list of them")
+        for name in ("origins", "hosts"):
+            if isinstance(getattr(self, name), str):
+                raise ConfigurationError(f"{name}={getattr(self, name)!r}: expected a list of them")
         for name in ("context", "show_error"):
             value = getattr(self, name)
             if value is not None and not callable(value):

@@ -14,7 +14,7 @@ from interpose.result import RunResult
 from interpose.server.ag_ui_input import prompt_of
 from interpose.server.caller import Caller
 from interpose.server.failures import error_id, logger
-from interpose.server.frames import FailedCalls
+from interpose.server.frames import NoteFailures
 from interpose.server.http import Refusal
 from interpose.server.memory_log import MemoryEventLog
 from interpose.server.options import Options
@@ -143,7 +143,7 @@ class Runs:
             context=context,
             thread_id=None if answers is not None else served.thread_id,
             run_id=served.run_id,
-            middleware=[*middleware, FailedCalls(served.failed)],
+            middleware=[*middleware, NoteFailures(served.failed)],
             **names,
         )
         ending = served.agent.attach(served.run_id)
@@ -201,6 +201,11 @@ class Runs:
             if not run.readers and not run.is_over and self.options.on_disconnect == "cancel":
                 loop = asyncio.get_running_loop()
                 loop.call_later(self.options.disconnect_grace_s, _cancel_unread, run)
+
+    @property
+    def readers(self) -> int:
+        """How many read runs that go on here."""
+        return sum(one.readers for one in self.active.values())
 
     # Ending.
 

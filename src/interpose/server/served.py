@@ -10,7 +10,7 @@ from interpose.event_log import EventLog, RunStatus, ServedRun
 from interpose.events import AnyEvent, RunErrorEvent, RunFinishedEvent
 from interpose.server.caller import Caller, kept_id
 from interpose.server.failures import logger
-from interpose.server.frames import Shown, framed
+from interpose.server.frames import Failed, Shown, framed
 from interpose.server.options import Options
 
 GATHER_S = 0.02
@@ -33,7 +33,7 @@ class Served:
         self.owner = caller.owner
         self.run_id = kept_id(caller.owner, caller.run_id)
         self.thread_id = kept_id(caller.owner, caller.thread_id)
-        self.failed: set[str] = set()
+        self.failed = Failed()
         self.shown = Shown(caller.owner, self.run_id, self.failed, options.show_error)
         self.readers = 0
         self.is_over = False
