@@ -86,8 +86,9 @@ def canonical_json(value: Any) -> bytes:
     """Return *value* as compact JSON with sorted keys: equal values give equal bytes."""
     try:
         return _canonical.encode(value)
-    except UnicodeEncodeError:
-        return _canonical.encode(to_jsonable(value))
+    except (UnicodeEncodeError, TypeError):  # half a character, or a key that is no text
+        plain = msgspec.to_builtins(value, enc_hook=_encode_unknown, str_keys=True, order="deterministic")
+        return _canonical.encode(clean_value(plain))
 
 
 def readable(value: Any) -> str:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from interpose.tools import Tool
 
 ANSWERS = (Resolved, Approved, Rejected, Cancelled)
+APPROVAL_KEYS = ("approved", "editedArgs", "always", "reason")
+"""What the payload of an answer to an approval may hold."""
 Problem = tuple[str, str]
 """The id of a question, and what is wrong with its answer."""
 
@@ -43,7 +45,7 @@ def checked(
         else:
             try:
                 resolutions.append(Resolution(one, _typed(one, answer, plan, by_name)))
-            except (ValueError, TypeError) as error:
+            except (ValueError, TypeError, RecursionError) as error:
                 problems.append((one.id, str(error)))
     return tuple(resolutions)
 
@@ -80,9 +82,21 @@ def by_id(given: Any, questions: Iterable[OpenInterrupt]) -> dict[str, Any]:
     return entries
 
 
+class Unread:
+    """An answer on the wire that says something that is not understood: it is refused, and not acted on in part."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+
 def _from_wire(answer: Any, asked: OpenInterrupt | None) -> Any:
     if not isinstance(answer, Mapping) or "status" not in answer:
         return answer
+    if asked is not None and answer.get("interruptId", asked.id) != asked.id:
+        return Unread(f"the entry is for another question, {answer['interruptId']!r:.80}")
+    call = asked.tool_call if asked is not None else None
+    if answer.get("toolCallId") not in (None, call.id if call is not None else None):
+        return Unread(f"the entry is about another call, {answer['toolCallId']!r:.80}")
     if answer["status"] == "cancelled":
         return Cancelled()
     if answer["status"] != "resolved":
@@ -91,18 +105,28 @@ def _from_wire(answer: Any, asked: OpenInterrupt | None) -> Any:
     if asked is None or asked.definition != APPROVAL:
         return Resolved(payload)
     if isinstance(payload, Mapping):
+        if unknown := [key for key in payload if key not in APPROVAL_KEYS]:
+            return Unread(f"the payload has {unknown[0]!r:.60}; it may have: {', '.join(APPROVAL_KEYS)}")
         if payload.get("approved") is not True:
-            return Rejected(str(payload.get("reason") or ""))
+            return Rejected(payload.get("reason") or "")
         return Approved(payload.get("editedArgs"), None, payload.get("always"))
     return Approved() if payload is True else Rejected()
 
 
 def _typed(asked: OpenInterrupt, answer: Any, plan: Plan, tools: Mapping[str, Tool]) -> Any:
+    if isinstance(answer, Unread):
+        raise ValueError(answer.why)
     if not isinstance(answer, ANSWERS):
         names = ", ".join(kind.__name__ for kind in ANSWERS)
         raise TypeError(f"an answer is one of {names}, got {type(answer).__name__} ({answer!r:.60})")
     if isinstance(answer, Cancelled):
         return answer
+    for name in ("by", "reason"):
+        said = getattr(answer, name, None)
+        if said is not None and not isinstance(said, str):
+            raise TypeError(f"{name}= is a text, got {type(said).__name__} ({said!r:.60})")
+    if isinstance(answer, Rejected) and not isinstance(answer.reason, str):
+        raise TypeError("reason= is a text, got None")
     if asked.definition == APPROVAL and asked.tool_call is not None:
         if isinstance(answer, Resolved):
             raise TypeError("an approval is answered with Approved, Rejected or Cancelled, not with Resolved")
@@ -111,7 +135,9 @@ def _typed(asked: OpenInterrupt, answer: Any, plan: Plan, tools: Mapping[str, To
         if isinstance(answer, Approved) and answer.edited_args is not None:
             _check_edit(asked, answer, tools)
         return answer
-    if not isinstance(answer, Resolved):
+    if isinstance(answer, Resolved):
+        to_jsonable(answer.payload)
+    else:
         raise TypeError(f"this question is answered with Resolved or Cancelled, not with {type(answer).__name__}")
     definition = plan.interrupts.get(asked.definition) if asked.definition is not None else None
     if definition is None and asked.definition is not None:

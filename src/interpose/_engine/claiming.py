@@ -29,6 +29,8 @@ async def claim(run: Run, paused: Any, answers: Any) -> None:
         ResumeError: there is no such run, it is being resumed, the agent has changed, or the answers do not fit.
     """
     checkpoint = await _found(run, paused)
+    if run.named_thread and run.thread_id != checkpoint.thread_id:
+        raise ResumeError(f"run {checkpoint.run_id!r} is of another thread than {run.thread_id!r}")
     asked = tuple(_questions(checkpoint))
     given = by_id(answers, asked)
     known = {one.id for one in asked}

@@ -95,16 +95,17 @@ async def send_finished(run: Run, result: RunResult) -> None:
 
 
 def usage_on_wire(run: Run, usage: Usage) -> Any:
-    """Return *usage* as AG-UI's list, or None where nothing is known."""
+    """Return *usage*, without that of the run which this one goes on from, as AG-UI's list; None if it is not known."""
+    before = run.usage_before
     told = {
-        "inputTokens": usage.input_tokens,
-        "outputTokens": usage.output_tokens,
-        "totalTokens": usage.total_tokens,
-        "reasoningTokens": usage.reasoning_tokens,
-        "cachedInputTokens": usage.cache_read_tokens,
-        "cacheWriteInputTokens": usage.cache_write_tokens,
+        "inputTokens": (usage.input_tokens, before.input_tokens),
+        "outputTokens": (usage.output_tokens, before.output_tokens),
+        "totalTokens": (usage.total_tokens, before.total_tokens),
+        "reasoningTokens": (usage.reasoning_tokens, before.reasoning_tokens),
+        "cachedInputTokens": (usage.cache_read_tokens, before.cache_read_tokens),
+        "cacheWriteInputTokens": (usage.cache_write_tokens, before.cache_write_tokens),
     }
-    known = {name: value for name, value in told.items() if value is not None}
+    known = {name: value - (was or 0) for name, (value, was) in told.items() if value is not None}
     return ({"provider": run.names[0], "model": run.names[1], **known},) if known else None
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from interpose._engine.plan import Hook, call_hook, name_of
 from interpose._engine.signals import Note, Rank, Signal
+from interpose.checkpoint import tool_hash
 from interpose.errors import HookError
 from interpose.interrupts import Cancelled, InterruptRequest, OpenInterrupt, Rejected
 from interpose.messages import ToolCall, ToolResult
@@ -21,15 +22,20 @@ if TYPE_CHECKING:
 APPROVAL = "tool_approval"
 """The reason, and the kind, of the question whether a tool call may run."""
 REMEMBERED = "interpose.approved"
-"""Where the state of a thread has what need not be asked again: `[tool]`, or `[tool, arguments]`."""
+"""Where the state of a thread has what need not be asked again: agent, tool, its hash, and perhaps the arguments."""
 
 
 def question(run: Run, reason: str, value: Any, call: ToolCall | None = None, message: str = "") -> OpenInterrupt:
     """Return a question of this step; its id stays the same when the step is played again."""
     about = call.id if call is not None else run.phase
-    return OpenInterrupt(
-        id=f"{run.origin_id}/{run.number}/{about}/{reason}", reason=reason, message=message, value=value, tool_call=call
-    )
+    id = _id(run, about, reason)
+    return OpenInterrupt(id=id, reason=reason, message=message, value=value, tool_call=call)
+
+
+def _id(run: Run, *parts: str) -> str:
+    """Return an id of these *parts*; others make another, whatever signs they hold."""
+    quoted = [part.replace("%", "%25").replace("/", "%2F") for part in parts]
+    return "/".join([run.origin_id, str(run.number), *quoted])
 
 
 async def boundary(run: Run, batch: list[OpenInterrupt]) -> None:
@@ -69,7 +75,7 @@ def _checked(run: Run, hook: Hook, request: Any) -> OpenInterrupt:
             f"list it in the `interrupts` of {name_of(hook.middleware)}"
         )
     return OpenInterrupt(
-        id=f"{run.origin_id}/{run.number}/{run.phase}/{request.definition.id}/{request.key}",
+        id=_id(run, run.phase, request.definition.id, request.key),
         reason=request.reason,
         message=request.message,
         value=request.payload,
@@ -96,18 +102,26 @@ def declined(run: Run, call: ToolCall) -> ToolResult | None:
     return None
 
 
-def remember(run: Run, call: ToolCall, always: str) -> None:
+def remember(run: Run, tool: Tool, call: ToolCall, always: str) -> None:
     """Keep in the state of the thread that calls like *call* need not be asked about again."""
-    entry = [call.name] if always == "tool" else [call.name, canonical_json(call.args).decode()]
+    entry = _entry(run, tool, call)[: 3 if always == "tool" else 4]
     state = _outermost(run).thread_state
     if entry not in state.get(REMEMBERED, ()):
         state[REMEMBERED] = [*state.get(REMEMBERED, ()), entry]
 
 
-def is_remembered(run: Run, call: ToolCall) -> bool:
+def is_remembered(run: Run, tool: Tool, call: ToolCall) -> bool:
     """Whether a person has said, in this thread, that calls like *call* need not be asked about."""
     kept = _outermost(run).thread_state.get(REMEMBERED)
-    return kept is not None and ([call.name] in kept or [call.name, canonical_json(call.args).decode()] in kept)
+    if not kept:
+        return False
+    entry = _entry(run, tool, call)
+    return entry in kept or entry[:3] in kept
+
+
+def _entry(run: Run, tool: Tool, call: ToolCall) -> list[str]:
+    """Return whose tool it is and which, as it is now, and the arguments."""
+    return [run.agent.name, call.name, tool_hash(tool), canonical_json(call.args).decode()]
 
 
 def _outermost(run: Run) -> Run:
@@ -121,17 +135,18 @@ async def approved(run: Run, one: ToolPass, tool: Tool, call: ToolCall) -> bool:
     if run.resumption is not None and (answer := run.resumption.approval_of(call, tool)) is not None:
         one.granted = True
         if answer.always is not None:
-            remember(run, call, answer.always)
+            remember(run, tool, call, answer.always)
         return True
     wanted: Any = tool.approval
     if callable(wanted):
         wanted = wanted(one.ctx, call)
         if isawaitable(wanted):
             wanted = await wanted
-    if not wanted or is_remembered(run, call):
+    cut = run.resumption is not None and run.resumption.cut(call)
+    if not wanted or (not cut and is_remembered(run, tool, call)):
         return True
     message = f"Run {call.name}?"
-    if run.resumption is not None and run.resumption.cut(call):
+    if cut:
         message = f"{call.name} was cut off while it ran, and may have taken effect. Run it again?"
     asked = question(run, APPROVAL, None, call.replace(args=to_jsonable(call.args)), message)
     one.asked = (asked.replace(definition=APPROVAL),)

@@ -65,7 +65,7 @@ class Journal:
         self.part = -1
         self.number = 0
         self.phase = "init"
-        self.offered: tuple[str, ...] | None = None
+        self.offered: dict[str, Any] = {}
         self.written = Written()
         self.lock = asyncio.Lock()
         self.failure: Exception | None = None
@@ -87,7 +87,8 @@ class Journal:
         at: int | None = None
         if run.resumption is not None:
             first = resumed_checkpoint(run)
-            self.number, self.phase, self.offered = first.number, first.phase, first.offered
+            self.number, self.phase = first.number, first.phase
+            self.offered = {"offered": first.offered, "asks": first.asks}
             self.written.messages, self.written.steps = len(first.messages), len(first.steps)
             self.written.answered.update(first.answered)
             if run.parent is None:
@@ -214,7 +215,7 @@ class Journal:
                 part=self.part,
                 number=self.number,
                 phase=self.phase,
-                offered=self.offered,
+                **self.offered,
                 **(fields if "usage" in fields else fields | changed(self.run, self.written)),
             )
         )

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from interpose._engine.interrupts import APPROVAL
+from interpose._engine.config import configure
+from interpose._engine.interrupts import APPROVAL, declined
 from interpose._engine.plan import call_hook, name_of
 from interpose._engine.signals import Signal
 from interpose._engine.step import after_model, open_step, request_of, step
 from interpose.checkpoint import Checkpoint
-from interpose.errors import HookError, ThreadConflict
+from interpose.errors import HookError, ResumeError, ThreadConflict
 from interpose.interrupts import Approved, Resolution, Resolutions
 from interpose.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult
-from interpose.request import ModelResponse, Usage
+from interpose.request import ModelRequest, ModelResponse, Usage
 from interpose.text import canonical_json
+from interpose.tools import ArgumentError
 
 if TYPE_CHECKING:
     from interpose._engine.plan import Plan
@@ -106,10 +108,17 @@ class Resumption:
                 continue
             if not isinstance(one.answer, Approved) or asked.name != call.name:
                 continue
-            args = asked.args if one.answer.edited_args is None else tool.validate(one.answer.edited_args)
-            if canonical_json(args) == canonical_json(call.args):
+            if _same(tool, asked.args if one.answer.edited_args is None else one.answer.edited_args, call.args):
                 return one.answer
         return None
+
+
+def _same(tool: Tool, shown: Mapping[str, Any], args: Mapping[str, Any]) -> bool:
+    """Whether *args*, which are typed, are those that a person was *shown*, or wrote, as JSON."""
+    try:
+        return canonical_json(tool.validate(shown)) == canonical_json(args)
+    except ArgumentError:
+        return False
 
 
 def restore(run: Run, stored: tuple[Message, ...]) -> tuple[()]:
@@ -146,7 +155,7 @@ def restore(run: Run, stored: tuple[Message, ...]) -> tuple[()]:
     run.steps = [one for one in checkpoint.past_steps() if not again or one.number < checkpoint.number]
     run.tool_call_count = sum(len(one.response.tool_calls) for one in run.steps if one.number < checkpoint.number)
     if checkpoint.usage is not None:
-        run.usage = checkpoint.usage
+        run.usage = run.usage_before = checkpoint.usage
     _restore_counts(run, checkpoint)
     run.state.update(checkpoint.state or {})
     if checkpoint.thread_state is not None:
@@ -260,15 +269,37 @@ async def go_on(run: Run, vote: str) -> str | None:
     else:
         await open_step(run)
         response = _interrupted(run)
-        run.sent = request_of(run, run.config)
-        if checkpoint.offered is not None:  # what the step did not offer must not run after a pause either
-            run.sent = run.sent.only_tools(*checkpoint.offered)
+        run.sent = await _request_again(run, checkpoint, response)
         run.settling = (run.sent, response, None)
         reason = await after_model(run, response)
         if vote == "stop":
             reason = reason or "stopped"
     run.number += reason is None
     return reason
+
+
+async def _request_again(run: Run, checkpoint: Checkpoint, response: ModelResponse) -> ModelRequest:
+    """Return the request of the interrupted step, with the tools that it offered, and no others.
+
+    Raises:
+        ResumeError: a tool that only this step offered, and that was called, is not there any more.
+    """
+    config = run.config
+    offered = checkpoint.offered
+    if offered is None:
+        return request_of(run, config)
+    if run.plan.on_config and not {*offered} <= {tool.name for tool in config.tools}:
+        config = await configure(run, config.replace(messages=run.history.messages))
+    there = {tool.name: tool for tool in config.tools if tool.name in offered}
+    for call in response.tool_calls:
+        runs = call.id not in checkpoint.answered and run.resumption.refusal is None and declined(run, call) is None  # type: ignore[union-attr]  # resumed
+        if runs and call.name in offered and call.name not in there:
+            raise ResumeError(f"the tool {call.name!r} was offered in this step alone, and is not there to go on with")
+    tools = [  # what needed a person's approval then needs it now
+        tool.replace(approval=True) if tool.approval is False and tool.name in checkpoint.asks else tool
+        for tool in there.values()
+    ]
+    return request_of(run, config.replace(tools=tuple(tools)))
 
 
 def _interrupted(run: Run) -> ModelResponse:

@@ -53,7 +53,7 @@ def paused_checkpoint(run: Run, interrupts: tuple[OpenInterrupt, ...], since: Wr
         status="paused",
         number=run.number + (phase == STRUCTURED),
         phase=phase,
-        offered=offered(run),
+        **offered(run),
         answered={one.tool_call_id: one for one in answered},
         passed=tuple(sorted({*run.passed, *BOUNDARIES[:reached]})),
         kept=tuple(_kept(run)),
@@ -128,9 +128,15 @@ def saved_answers(run: Run) -> dict[str, SavedAnswer]:
     return {one.interrupt.id: SavedAnswer.of(one.answer, run.clock.now()) for one in run.answers}
 
 
-def offered(run: Run) -> tuple[str, ...] | None:
-    """Return the names of the tools that the open step offers."""
-    return tuple([tool.name for tool in run.settling[0].tools]) if run.settling is not None else None
+def offered(run: Run) -> dict[str, Any]:
+    """Return the names of the tools that the open step offers, and of those whose calls may need approval."""
+    if run.settling is None:
+        return {}
+    tools = run.settling[0].tools
+    return {
+        "offered": tuple([tool.name for tool in tools]),
+        "asks": tuple([tool.name for tool in tools if tool.approval is not False]),
+    }
 
 
 def grown(run: Run, since: Written) -> dict[str, Any]:

@@ -136,6 +136,7 @@ class RunState:
         "tool_call_count",
         "tool_tasks",
         "usage",
+        "usage_before",
         "vote",
         "waiters",
     )
@@ -179,6 +180,7 @@ class RunState:
     told_id: str | None
     open_step: str | None
     usage: Usage
+    usage_before: Usage
     names: tuple[str, str]
     sent: ModelRequest
     settling: tuple[ModelRequest, ModelResponse, Usage | None] | None
@@ -267,6 +269,7 @@ class RunState:
         self.extra = extra
         self.parent = parent
         self.parent_node_id = None
+        self.usage_before = NO_USAGE
         self.outer_call = ""
         self.steps = []
         self.make_ready()

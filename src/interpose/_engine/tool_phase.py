@@ -326,14 +326,14 @@ async def call_tool(one: Any, index: int, call: ToolCall, via: Next | None) -> T
             return refused
         tool = phase.tools[call.name]
         resumed = run.resumption
-        if resumed is not None and tool.approval is False and resumed.cut(call):
-            return call.refuse(CUT_OFF)
         try:
             typed = tool.validate(call.args)
         except ArgumentError as error:
             return call.refuse(str(error))
         if tool.approval is not False and not await approved(run, one, tool, call.replace(args=typed)):
             raise Signal(one.noted)
+        if resumed is not None and not one.granted and resumed.cut(call):
+            return call.refuse(CUT_OFF)
         if phase.refusal is not None and not one.granted:
             return call.refuse(phase.refusal)
         counted = resumed is not None and call.id in resumed.nested

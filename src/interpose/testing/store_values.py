@@ -41,6 +41,7 @@ def full_checkpoint() -> Checkpoint:
         committed=1,
         handed_in=1,
         offered=("pay",),
+        asks=("pay",),
         status="paused",
         number=2,
         phase="before_tools",
