@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
 
-import msgspec
-
 from interpose.errors import ConfigurationError
 from interpose.messages import ToolCall, Value
+from interpose.output import as_type
+from interpose.text import to_jsonable
 
 PayloadT = TypeVar("PayloadT")
 ResponseT = TypeVar("ResponseT")
@@ -47,8 +47,8 @@ class Interrupt(Generic[PayloadT, ResponseT]):
         """
         if self.payload is not Any:
             try:
-                msgspec.convert(msgspec.to_builtins(payload), self.payload, strict=False)
-            except (msgspec.ValidationError, TypeError) as error:
+                as_type(to_jsonable(payload), self.payload, strict=False)
+            except (ValueError, TypeError) as error:
                 raise TypeError(f"the payload of interrupt {self.id!r} does not fit {self.payload}: {error}") from error
         given: object = expires_at
         if given is not None and (not isinstance(given, datetime) or given.utcoffset() is None):

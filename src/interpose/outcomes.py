@@ -4,6 +4,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from interpose.text import is_clean
+
 
 class End(Struct, frozen=True):
     """End the run here, in good order, with what there is; *text*, if given, becomes a last assistant message."""
@@ -17,6 +19,11 @@ class Pause(Struct, frozen=True):
 
     reason: str
     value: Any = None
+
+    def __post_init__(self) -> None:
+        reason: object = self.reason
+        if not isinstance(reason, str) or not reason or not is_clean(reason):
+            raise TypeError(f"Pause takes a reason, a text by which ctx.answer() finds the answer; got {reason!a:.80}")
 
 
 class Retry(Struct, frozen=True):

@@ -70,6 +70,19 @@ def unfenced(text: str) -> str:
     return text
 
 
+def as_type(value: Any, kind: Any, *, strict: bool) -> Any:
+    """Return *value*, which is JSON-like, as a value of the type *kind*, also one of pydantic.
+
+    Raises:
+        ValueError: it does not fit.
+    """
+    if _is_pydantic(kind):
+        from pydantic import TypeAdapter
+
+        return TypeAdapter(kind).validate_python(value)
+    return msgspec.convert(value, kind, strict=strict)
+
+
 def _is_pydantic(given: Any) -> bool:
     if hasattr(given, "__pydantic_core_schema__") or hasattr(given, "__get_pydantic_core_schema__"):
         return True

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from interpose._engine.interrupts import APPROVAL
 from interpose.errors import ResumeError
 from interpose.interrupts import Approved, Cancelled, OpenInterrupt, Rejected, Resolution, Resolved
+from interpose.output import as_type
 from interpose.text import to_jsonable
 from interpose.tools import ArgumentError
 
@@ -145,8 +144,8 @@ def _typed(asked: OpenInterrupt, answer: Any, plan: Plan, tools: Mapping[str, To
     if definition is None or definition.response is Any:
         return answer
     try:
-        payload = msgspec.convert(to_jsonable(answer.payload), definition.response, strict=True)
-    except msgspec.ValidationError as error:
+        payload = as_type(to_jsonable(answer.payload), definition.response, strict=True)
+    except ValueError as error:
         raise ValueError(f"the payload does not fit {definition.response}: {error}") from error
     return answer.replace(payload=payload)
 

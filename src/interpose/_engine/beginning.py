@@ -9,8 +9,9 @@ from interpose._engine.claiming import claim
 from interpose._engine.life import live
 from interpose._engine.plan import as_list, as_middleware
 from interpose._engine.run import Run
-from interpose.errors import ResumeError
+from interpose.errors import ConfigurationError, ResumeError
 from interpose.limits import Limits
+from interpose.text import is_clean
 
 if TYPE_CHECKING:
     from interpose.agent import Agent
@@ -32,8 +33,15 @@ def make_run(
     """Return a run that has not begun.
 
     Raises:
+        ConfigurationError: an id is none.
         ResumeError: there are answers, and nothing says to which run; or a prompt beside them.
     """
+    if thread_id is not None:
+        check_id("thread_id", thread_id)
+    if run_id is not None:
+        check_id("run_id", run_id)
+    if parent_run_id is not None and resume is None:
+        check_id("parent_run_id", parent_run_id)
     if resume is not None and parent_run_id is None:
         raise ResumeError("resume= takes the answers; parent_run_id= says which paused run they are for")
     if resume is not None and given is not None:
@@ -47,6 +55,16 @@ def make_run(
     if resume is not None:
         run.to_resume = (parent_run_id, resume)
     return run
+
+
+def check_id(name: str, id: Any) -> None:
+    """Check an id that a caller gave.
+
+    Raises:
+        ConfigurationError: it is no text, empty, or holds half a character, so that no store could keep it.
+    """
+    if not isinstance(id, str) or not id or not is_clean(id):
+        raise ConfigurationError(f"{name}= must be a text that is not empty, got {id!a:.80}")
 
 
 async def begin_run(agent: Agent[Any], run: Run) -> None:

@@ -143,7 +143,7 @@ async def close_failed(run: Run, kind: str, error: BaseException | None) -> None
             await flush_open_message(narrator)
     pipe.held = None
     if run.past_checks:
-        grown = len(run.history.messages) > run.restored
+        grown = len(run.history.messages) > max(run.restored, 0)
         why = f"not executed: {error}" if isinstance(error, LimitExceeded) else NOT_RUN
         await answer_calls(run, why, tell=False)
         half = partial_message(run) if run.settling is None and run.model_call is not None else None

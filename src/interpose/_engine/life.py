@@ -22,7 +22,7 @@ from interpose._engine.step import answer_open_calls, step, tell_results
 from interpose.errors import CapabilityError, ConfigurationError, InterposeError
 from interpose.events import MessagesSnapshotEvent, RunStartedEvent, messages_to_wire
 from interpose.inputs import as_messages
-from interpose.messages import AssistantMessage
+from interpose.messages import AssistantMessage, ToolMessage
 from interpose.outcomes import Abort, End, Pause
 from interpose.result import RunResult
 from interpose.text import canonical_json
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from interpose._engine.run import Run
 
 NOT_ISSUED = "not executed: this call was not issued by this run"
+UNANSWERED = "not executed: nobody answered whether it may run"
 
 
 async def live(run: Run) -> None:
@@ -266,13 +267,16 @@ def put_input(run: Run, stored: tuple[Any, ...], waiting: list[Any]) -> Any:
             history.said = {*history.said, *[message.id for message in known]}
             given = tuple([message for message in given if message.id not in history.said])
             history.extend(known)
+    added: Any = ()
+    if history.open and waiting:
+        added = tuple([ToolMessage(UNANSWERED, id, True, name) for id, name in history.open.items()])
+        history.extend(added)
     run.thread_base = len(stored)
     run.input_size = len(given)
     if given:
         history.extend(given)
-    added: Any = ()
     if not history.legal:
-        added = history.mend(NOT_ISSUED)
+        added = (*added, *history.mend(NOT_ISSUED))
     run.input_end = len(history.messages)
     return added
 

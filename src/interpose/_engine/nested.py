@@ -38,7 +38,7 @@ async def run_nested(agent: Agent[Any], ctx: ToolContext[Any], prompt: str) -> A
     outer = ctx._run
     resumption = outer.resumption.nested.pop(ctx.tool_call_id, None) if outer.resumption is not None else None
     if resumption is not None and resumption.waits:
-        raise _paused(resumption.checkpoint.interrupts, resumption.checkpoint)
+        raise _paused(resumption.checkpoint.interrupts, resumption.checkpoint.replace(part=0))  # it begins anew
     given = prompt if resumption is None else None
     run = agent._make(given, None, outer.context, None, None, outer.run_id, None, (), None, outer)
     run.outer_call = ctx.tool_call_id

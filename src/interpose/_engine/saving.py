@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from interpose._engine.interrupts import APPROVAL
 from interpose._engine.resuming import BEFORE_ANSWER, STRUCTURED, saved_name
 from interpose.checkpoint import Checkpoint, tool_hash
+from interpose.interrupts import Approved
 from interpose.saved import Counts, Kept, Private, SavedAnswer, SavedResult, SavedStep
 from interpose.text import canonical_json, to_jsonable
 
@@ -84,7 +86,13 @@ def resumed_checkpoint(run: Run) -> Checkpoint:
     assert resumption is not None
     was = resumption.checkpoint
     again = was.phase in BEFORE_ANSWER
-    approved = {one.interrupt.tool_call.id for one in resumption.answers if one.interrupt.tool_call is not None}
+    approved = {  # a person said so knowing that they were cut
+        one.interrupt.tool_call.id
+        for one in resumption.answers
+        if one.interrupt.tool_call is not None
+        and one.interrupt.definition == APPROVAL
+        and isinstance(one.answer, Approved)
+    }
     return was.replace(
         run_id=run.run_id,
         part=0,
