@@ -22,7 +22,7 @@ class Options:
     tools that they run themselves. *max_runs* is how many runs one worker has at once, *max_runs_per_owner* how many of
     one owner. *keep_s* is how long the events of a run that ended can still be read. *shutdown_s* is how long runs may
     go on when the server is asked to end. *origins* are the sites whose pages may talk to the server, as
-    `https://app.example`; `*` stands for all. *hosts* are the names that the server answers to, all where none is given.
+    `https://app.example`; `*` stands for all. *hosts* are the names that it answers to, all where none is given.
     *context* makes the run's `ctx.context` from the caller, *show_error* the text that clients read of what failed.
     """
 
