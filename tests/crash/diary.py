@@ -97,6 +97,7 @@ class DiaryStore:
         return await self._store.get(run_id)
 
     async def claim(self, run_id: str, ttl_s: float, /) -> bool:
+        await self._diary.gate("claim")
         return bool(await self._noted("claim", partial(self._store.claim, run_id, ttl_s if self._hold else 0.0)))
 
     async def release(self, run_id: str, /) -> None:
@@ -107,6 +108,9 @@ class DiaryStore:
 
     async def paused(self, thread_id: str | None = None, /) -> Any:
         return await self._store.paused(thread_id)
+
+    async def unfinished(self, thread_id: str | None = None, /) -> Any:
+        return await self._store.unfinished(thread_id)
 
     async def key(self) -> bytes:
         return bytes(await self._store.key())

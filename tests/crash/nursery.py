@@ -27,7 +27,7 @@ async def live(job: dict[str, Any]) -> None:
     diary = Diary(Path(job["diary"]), job["dies_at"])
     diary(f"process {job['number']}")
     async with SQLStore(job["url"], timeout_s=20) as store:
-        agent = STORIES[job["story"]](diary, store=DiaryStore(store, diary, hold="options" in job))
+        agent = STORIES[job["story"]](diary, store=DiaryStore(store, diary, hold=job.get("hold", False)))
         if "options" in job:
             await contend(agent, diary, job["given"], job["options"])
             return

@@ -97,13 +97,14 @@ class Story:
         return list(json.loads(over[-1])) if over else []
 
 
-def play(nursery: Nursery, story: str, url: str, folder: Path, name: str, dies_at: int | None = None) -> Story:
-    """Play *story* until it is over, in as many processes as it takes."""
+def play(nursery: Nursery, story: str, url: str, folder: Path, name: str, *dies_at: int) -> Story:
+    """Play *story* until it is over, in as many processes as it takes; a process dies at each of these lines."""
     diary = folder / name
     lives: list[Life] = []
     seen = 0
     for number in range(MOST):
-        job = {"story": story, "url": url, "diary": str(diary), "dies_at": dies_at, "name": name, "number": number}
+        next_death = next((one for one in dies_at if one >= seen), None)
+        job = {"story": story, "url": url, "diary": str(diary), "dies_at": next_death, "name": name, "number": number}
         code = nursery.live(job)
         lines = diary.read_text().splitlines()
         lives.append(Life(lines[seen:], code == KILLED))
@@ -117,6 +118,9 @@ def faults(story: Story, clean: Story) -> Iterator[str]:
     """Yield what is wrong with *story*, beside the *clean* one that nobody killed."""
     yield from story.told("failed: ")
     yield from [one for life in story.lives for one in life.hasty()]
+    keys = {key: call for call, key in {tuple(told.split()) for told in story.told("key of")}}
+    if len(keys) != len(set(keys.values())):
+        yield f"calls have more than one idempotency key: {keys}"
     lost = Counter(one for life in story.lives for one in life.lost())
     began = Counter(one for life in story.lives for one in life.began())
     unsure = Counter(one for life in story.lives for one in life.unsure())

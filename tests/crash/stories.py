@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.crash.diary import Diary, DiaryModel, WholeModel
 
-from interpose import Agent, Middleware, ModelRequest, Usage, tool
+from interpose import Agent, Middleware, ModelRequest, ToolContext, Usage, tool
 from interpose.messages import ToolCall
 from interpose.testing import calls, text
 
@@ -35,8 +35,9 @@ def tools(diary: Diary, who: str = "agent") -> list[Any]:
         return f"looked {n}"
 
     @tool(effect="idempotent", name="place")
-    async def place(n: int) -> str:
+    async def place(ctx: ToolContext[Any], n: int) -> str:
         """Place it."""
+        diary(f"key of place_{n} {ctx.idempotency_key}")
         diary(f"{who} ran place_{n} begins")
         await diary.gate(f"place_{n}")
         await asyncio.sleep(0.004)

@@ -6,6 +6,7 @@ with `INTERPOSE_EVERY_MOMENT=1` all are played.
 """
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -50,9 +51,37 @@ def test_killed_at_any_moment_nothing_finished_is_done_again(
                 found[f"{moment}: {clean.lines[moment]}"] = wrong
         return found
 
+    assert together(killed, moments, nurseries, threads) == {}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("story", ["steps", "approved"])
+def test_killed_again_while_it_goes_on_nothing_finished_is_done_again(
+    story: str, nurseries: list[Nursery], threads: ThreadPoolExecutor, sqlite: str, tmp_path: Path
+) -> None:
+    clean = play(nurseries[0], story, sqlite, tmp_path, "clean")
+
+    def killed(nursery: Nursery, mine: range) -> dict[str, list[str]]:
+        found = {}
+        for moment in mine:
+            deaths = [moment + n * (2 + moment % 13) for n in range(4)]
+            if wrong := list(faults(play(nursery, story, sqlite, tmp_path, f"killed-{moment}", *deaths), clean)):
+                found[f"{deaths}"] = wrong
+        return found
+
+    moments = range(1, len(clean.lines), 1 if ALL else 7)
+    assert together(killed, moments, nurseries, threads) == {}
+
+
+def together(
+    killed: Callable[[Nursery, range], dict[str, list[str]]],
+    moments: range,
+    nurseries: list[Nursery],
+    threads: ThreadPoolExecutor,
+) -> dict[str, list[str]]:
+    """Return what *killed* finds, with the moments shared among the nurseries."""
     shares = [moments[start :: len(nurseries)] for start in range(len(nurseries))]
-    came = list(threads.map(killed, nurseries, shares))
-    assert {moment: wrong for found in came for moment, wrong in found.items()} == {}
+    return {moment: wrong for found in threads.map(killed, nurseries, shares) for moment, wrong in found.items()}
 
 
 def test_run_that_nobody_kills_is_without_faults(nurseries: list[Nursery], sqlite: str, tmp_path: Path) -> None:

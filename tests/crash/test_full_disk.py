@@ -64,6 +64,8 @@ async def test_run_on_a_full_disk_says_so_and_goes_on_exactly_when_there_is_room
         async with SQLStore(f"sqlite:///{small_disk}/{number}.db") as store:
             played = Played(story, store, tmp_path, f"{story}-{number}")
             failed = await played.live(at(number, lambda: fill(small_disk)))
+            if played.writes <= number:
+                break  # results came together that came one by one before, so there were fewer writes
             assert failed is not None, f"the disk was full at write {number}, and nobody noticed"
             assert "nothing was stored: make room" in str(failed)
             (small_disk / BALLAST).unlink()
