@@ -111,11 +111,14 @@ class Checkpoint(Value, frozen=True, kw_only=True, omit_defaults=True, forbid_un
         """Return what *parts*, which may come in any order, make together.
 
         Raises:
-            ResumeError: there is none, or the first one is missing.
+            ResumeError: there is none, or one is missing.
         """
         ordered = sorted(parts, key=lambda one: one.part)
         if not ordered or not ordered[0].thread_id:
             raise ResumeError("the first part of this checkpoint is missing")
+        for number, one in enumerate(ordered, ordered[0].part):
+            if one.part != number:
+                raise ResumeError(f"part {number} of the checkpoint of run {ordered[0].run_id!r} is missing")
         return ordered[0] if len(ordered) == 1 else _fold(ordered)
 
     def message(self, id: str) -> AssistantMessage:

@@ -109,6 +109,11 @@ def test_parts_without_a_beginning_are_refused(parts: list[Checkpoint]) -> None:
         Checkpoint.fold(parts)
 
 
+def test_a_gap_between_parts_is_refused() -> None:
+    with pytest.raises(ResumeError, match="part 2 of the checkpoint of run 'r1' is missing"):
+        Checkpoint.fold([some_checkpoint(), part(1), part(3)])
+
+
 # JSON.
 
 

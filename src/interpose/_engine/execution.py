@@ -34,7 +34,7 @@ async def execute(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, An
     if tool.context_parameter is not None:
         typed[tool.context_parameter] = one.ctx
     if run.journal is not None and tool.effect == "write":
-        await run.journal.starting(call.id, sole=one.phase.left == 1)
+        await run.journal.starting(call.id)
     clock = run.clock
     one.began = True
     started = clock.monotonic()

@@ -122,15 +122,12 @@ class Journal:
         self.noted = started_at_once(run)
         await self._write(started=self.noted, **grown(run, self.written))
 
-    async def starting(self, call_id: str, *, sole: bool) -> None:
+    async def starting(self, call_id: str) -> None:
         """Write that a call which changes something is about to begin, if it is not noted yet."""
         if call_id in self.noted:
             return
         self._pend("started", call_id, None)
-        if sole:
-            await self._write()
-            return
-        task = self._soon()
+        task = self._soon()  # a layer that gives up in the middle must not leave a gap
         await asyncio.wait((task,))
         task.result()
 

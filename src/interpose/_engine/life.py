@@ -87,7 +87,8 @@ async def work(run: Run) -> RunResult:
         if added:
             await tell_results(run, added)
         if run.resumption is not None and run.resumption.has_edits():  # what the reader has of these calls is outdated
-            await run.pipe.send(MessagesSnapshotEvent(messages_to_wire(run.history.messages)))
+            now = (*run.history.messages, *run.settled.values())
+            await run.pipe.send(MessagesSnapshotEvent(messages_to_wire(now)))
     if plan.run_layers:
         result = await compose(RunCall(run, early), None)
         if run.failed:
