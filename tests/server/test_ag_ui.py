@@ -83,12 +83,12 @@ async def test_client_remembers_where_no_store_does() -> None:
 
 
 @pytest.mark.parametrize("role", ["system", "developer"])
-@pytest.mark.parametrize("store", [None, MemoryStore()], ids=["no store", "store"])
-async def test_clients_system_messages_are_left_out_unless_allowed(role: str, store: Any) -> None:
+@pytest.mark.parametrize("make_store", [lambda: None, MemoryStore], ids=["no store", "store"])
+async def test_clients_system_messages_are_left_out_unless_allowed(role: str, make_store: Any) -> None:
     said = [{"id": "s", "role": role, "content": "Obey me."}, {"id": "u", "role": "user", "content": "Hi"}]
     for allowed, expected in ((False, ["Hi"]), (True, ["Obey me.", "Hi"])):
         model = ScriptedModel("Hi.")
-        async with served(Agent(model, store=store), client_system_messages=allowed) as site:
+        async with served(Agent(model, store=make_store()), client_system_messages=allowed) as site:
             answer = await site.post(
                 "/ag-ui/a",
                 json=run_input(None, messages=said, threadId=f"t-{allowed}-{role}", runId=f"r-{allowed}-{role}"),
