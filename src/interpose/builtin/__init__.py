@@ -10,6 +10,7 @@ from interpose.builtin.stop import Stop
 from interpose.builtin.summaries import by_model, extractive
 from interpose.builtin.summarization import Summarization
 from interpose.builtin.tool_cache import CacheStorage, ToolCache
+from interpose.sandbox import Sandbox
 from interpose.tokens import CHARS_PER_TOKEN
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Fallback",
     "ResultEviction",
     "RetryModelCalls",
+    "Sandbox",
     "Stop",
     "Summarization",
     "ToolCache",

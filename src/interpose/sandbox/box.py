@@ -7,6 +7,7 @@ import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal, TypeVar
@@ -163,20 +164,20 @@ class Box:
     ) -> tuple[Match, ...]:
         """Return the lines of text files that *pattern* is in, an extended regular expression or a plain text.
 
-        *glob* chooses files by name (`*.py`). It is a command, so that no expression can keep the run busy.
+        *glob* chooses files by name (`*.py`), or by path (`src/*`). It is a command, so that no expression can keep the run busy.
         """
         folder, start = await asyncio.to_thread(self._searched, path)
         argv = ["grep", "-rnIZ", "-E" if regex else "-F", "--color=never", f"--max-count={limit}"]
+        if glob is not None and "/" not in glob:
+            argv.append(f"--include={glob}")  # the first of these options says what becomes of all others
         for one in self.options.ignore:
             if "/" not in one.strip("/"):
                 argv += [f"--exclude-dir={one}", f"--exclude={one}"]
-        if glob is not None:
-            argv.append(f"--include={glob}")
         argv = _argv([*argv, "-e", pattern, "--", start])
         result = await self._run(argv, None, folder, {**self.options.env, "LC_ALL": "C.UTF-8"}, _SEARCH_BYTES)
         if result.exit_code not in (0, 1) and "\0" not in result.output:
             raise SandboxError(f"the search failed: {(result.stopped or result.output).strip()[:300]}")
-        return self._matches(folder, result.output, limit)
+        return self._matches(folder, result.output, glob, limit)
 
     def _searched(self, path: str) -> tuple[str, str]:
         """Return the folder in which grep is to begin, and where; never with a link, which it would follow.
@@ -191,7 +192,7 @@ class Box:
             return os.path.dirname(inner), f"./{os.path.basename(inner)}"
         raise refused(path, OSError(errno.ELOOP, "a link"))
 
-    def _matches(self, folder: str, output: str, limit: int) -> tuple[Match, ...]:
+    def _matches(self, folder: str, output: str, glob: str | None, limit: int) -> tuple[Match, ...]:
         found: list[Match] = []
         for line in output.split("\n"):
             match = _MATCH.fullmatch(line)
@@ -199,6 +200,8 @@ class Box:
                 continue
             path = os.path.join(folder, match[1].removeprefix("./"))
             if self.options.ignored(path, path.rpartition("/")[2]):
+                continue
+            if glob is not None and "/" in glob and not fnmatchcase(path, glob):
                 continue
             found.append(Match(path=path, line=int(match[2]), text=match[3][:_MAX_LINE_CHARS]))
             if len(found) >= limit:

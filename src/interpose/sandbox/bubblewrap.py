@@ -36,10 +36,8 @@ def missing() -> str | None:
 
 @cache
 def failing() -> str | None:
-    """Return why bubblewrap does not work here, or None where it does; it is tried once, which takes some 50 ms."""
-    why = missing()
-    if why is not None:
-        return why
+    """Return why bubblewrap, which is installed, does not work here, or None; it is tried once, in some 50 ms."""
+    why = ""
     for locked in (True, False):
         argv = [*_base(locked), "--", "/bin/sh", "-c", "exit 0"]
         try:
@@ -87,9 +85,9 @@ def isolated(
     Raises:
         ConfigurationError: bubblewrap does not work here.
     """
-    why = failing()
+    why = missing() or failing()
     if why is not None:
-        raise ConfigurationError(why)
+        raise ConfigurationError(f"commands cannot be isolated: {why}")
     argv = [*_base(_locks[0]), "--size", str(limits.max_temp_bytes), "--perms", "1777", "--tmpfs", "/tmp"]
     if network:
         argv.append("--share-net")

@@ -72,18 +72,22 @@ class Known:
         """
         places = _places(seen)
         found = {} if now is None else dict(now)
+        odd = set()
         for path in places:
-            stamp = self._look(path)
-            if stamp is None:
-                found.pop(path, None)
-            else:
+            found.pop(path, None)
+            if (state := state_of(self.root, path)) is None:
+                continue
+            if (stamp := stamp_of(state)) is not None:
                 found[path] = stamp
+            else:
+                odd.add(path)  # a pipe, or a folder in its place
         looked = places if now is None else {**self.stamps, **found, **places}
         ordered: list[tuple[tuple[int, int], Change]] = []
         for path in looked:
             first, last, made = places.get(path, (len(seen), len(seen), False))
             before, after = self.stamps.get(path), found.get(path)
             if after is None:
+                made = made and path not in odd
                 if before is None and made:
                     ordered.append(((first, 0), Change("create", path, None, None)))
                 if before is not None or made:
@@ -96,10 +100,6 @@ class Known:
                     ordered.append(((first, after.mtime_ns), change))
         ordered.sort(key=lambda pair: pair[0])
         return [change for _, change in ordered]
-
-    def _look(self, path: str) -> Stamp | None:
-        state = state_of(self.root, path)
-        return None if state is None else stamp_of(state)
 
     def _changed(self, kind: Literal["create", "change", "delete"], path: str, after: Stamp | None) -> Change:
         old = self.contents.pop(path, None)
@@ -118,6 +118,14 @@ class Known:
             self.kept_bytes += len(content)
 
 
+def unfinished(root: int, seen: list[Seen]) -> set[str]:
+    """Return the files of *seen* that were made and that somebody may still be writing to: nobody has closed them."""
+    last = dict(seen)
+    made = [path for path, what in last.items() if what == "made"]
+    states = [(path, state_of(root, path)) for path in made]
+    return {path for path, state in states if state and stat.S_ISREG(state.st_mode) and state.st_nlink == 1}
+
+
 def _differ(change: Change, before: Stamp, after: Stamp) -> bool:
     """Whether a file is another than before: by its content where both are kept, else by what the system says of it."""
     if change.old is None or change.new is None:
@@ -130,5 +138,5 @@ def _places(seen: list[Seen]) -> dict[str, tuple[int, int, bool]]:
     places: dict[str, tuple[int, int, bool]] = {}
     for index, (path, what) in enumerate(seen):
         first, _, made = places.get(path, (index, index, False))
-        places[path] = (first, index, made or what == "made")
+        places[path] = (first, index, made or what in ("made", "moved"))
     return places

@@ -22,10 +22,10 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 class Seen(NamedTuple):
-    """One thing that happened to a file: it was made, written, or it went away."""
+    """One thing that happened to a file: it was made, perhaps to be written; written; moved here; or it went away."""
 
     path: str
-    what: Literal["made", "wrote", "gone"]
+    what: Literal["made", "wrote", "moved", "gone"]
 
 
 class Inotify:
@@ -104,8 +104,10 @@ class Inotify:
         if self.ignored(path, name):
             return
         if not mask & _ISDIR:
-            made, gone = mask & (_CREATE | _MOVED_TO), mask & (_DELETE | _MOVED_FROM)
-            seen.append(Seen(path, "made" if made else "gone" if gone else "wrote"))
+            gone = mask & (_DELETE | _MOVED_FROM)
+            seen.append(
+                Seen(path, "made" if mask & _CREATE else "moved" if mask & _MOVED_TO else "gone" if gone else "wrote")
+            )
         elif mask & (_CREATE | _MOVED_TO):
             self._enter(path, seen)
         elif mask & _MOVED_FROM:

@@ -16,7 +16,7 @@ from interpose.sandbox import bubblewrap
 from interpose.sandbox.box import SANDBOX, Box, BoxOptions, Isolation
 from interpose.sandbox.ignoring import IGNORED, ignoring
 from interpose.sandbox.limits import CommandLimits
-from interpose.sandbox.tools import EFFECTS, make_tools
+from interpose.sandbox.tools import EFFECTS, make_tools, with_network
 from interpose.sandbox.watch import Watch
 from interpose.tools import Approval, Effect
 
@@ -96,6 +96,8 @@ class Sandbox(Middleware[Any]):
         self._ignored = ignoring(ignore)
         self._ignore = tuple(ignore)
         self.tools = make_tools(self.box, tools, prefix, approval or {}, effect or {})
+        if network:
+            self.tools = tuple([one.replace(description=with_network(one.description)) for one in self.tools])
         self._reading = {one.name for one in self.tools if one.name.removeprefix(prefix) in _READING}
         self._own = {one.name for one in self.tools}
 
@@ -112,7 +114,7 @@ class Sandbox(Middleware[Any]):
         """Try whether commands can be isolated."""
         if self._isolation is not None:
             return
-        why = await asyncio.to_thread(bubblewrap.failing)
+        why = bubblewrap.missing() or await asyncio.to_thread(bubblewrap.failing)
         if why is None:
             self._isolation = "bubblewrap"
         elif self._wanted == "auto":

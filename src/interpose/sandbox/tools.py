@@ -53,6 +53,13 @@ def make_tools(
     )
 
 
+def with_network(description: str) -> str:
+    """Return the *description* of a tool where commands reach the network."""
+    return description.replace(", and has no network", ", and reaches the network").replace(
+        "questions, and", "questions and"
+    )
+
+
 def _commands(box_of: Callable[[Any], Box]) -> dict[str, Callable[..., Any]]:
     async def run_command(ctx: ToolContext[Any], command: str, timeout_s: float | None = None) -> dict[str, Any]:
         """Run a shell command in the workspace and return its exit code and what it printed.

@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any
 
 from interpose.info import FileEvent
 from interpose.sandbox import inotify
-from interpose.sandbox.changes import MAX_FILES, Change, Known, TooManyFiles
+from interpose.sandbox.changes import MAX_FILES, Change, Known, TooManyFiles, unfinished
 from interpose.sandbox.inotify import Inotify, Seen
 from interpose.sandbox.tree import Ignored
 from interpose.text import clean
@@ -16,6 +17,8 @@ from interpose.text import clean
 logger = logging.getLogger("interpose")
 SETTLE_S = 0.05
 """How long after a change it is told while something still runs: so that a file is there whole."""
+WAIT_S = 1.0
+"""How long a new file that nobody has closed yet is waited for, so that it is told once."""
 FINISH_S = 10.0
 """How long the hooks may take over what is told last."""
 _telling: ContextVar[object] = ContextVar("interpose_sandbox_telling", default=None)
@@ -36,6 +39,7 @@ class Watch:
         self._lock = asyncio.Lock()
         self._kernel: Inotify | None = None
         self._seen: list[Seen] = []
+        self._waiting_since: dict[str, float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._finishing: asyncio.Task[None] | None = None
@@ -86,7 +90,11 @@ class Watch:
         if self._kernel is None:
             return
         self._seen += self._kernel.read()
-        if self._timer is None and (self._seen or not self._kernel.whole):
+        self._look_soon()
+
+    def _look_soon(self) -> None:
+        kernel = self._kernel
+        if kernel is not None and self._timer is None and (self._seen or not (kernel.whole or kernel.limited)):
             self._timer = asyncio.get_running_loop().call_later(SETTLE_S, self._settle_soon)
 
     def _settle_soon(self) -> None:
@@ -124,6 +132,7 @@ class Watch:
                 return
             finally:
                 self._listen(True)
+                self._look_soon()
             _telling.set(self)
             for index, change in enumerate(changes):
                 await self._tell(_event(change))
@@ -141,7 +150,21 @@ class Watch:
             kernel.whole_again(folders)
         self._seen += kernel.read()
         seen, self._seen = self._seen, []
+        if stamps is None:
+            seen = self._finished(seen)
         return known.differences(seen, stamps)
+
+    def _finished(self, seen: list[Seen]) -> list[Seen]:
+        """Return what of *seen* is to be told now; files that are still being written wait, but not for long."""
+        now = time.monotonic()
+        waiting = {
+            path
+            for path in unfinished(self._known.root, seen)
+            if now - self._waiting_since.setdefault(path, now) < WAIT_S
+        }
+        self._waiting_since = {path: self._waiting_since[path] for path in waiting}
+        self._seen = [one for one in seen if one.path in waiting]
+        return [one for one in seen if one.path not in waiting]
 
     async def finish(self) -> None:
         """Tell what is left, and watch no more; a cancelled caller does not end it, and a second one waits for it."""
