@@ -23,6 +23,15 @@ export class Api {
     return this.json("ag-ui");
   }
 
+  threads(agent) {
+    return this.json(`${at(agent)}/threads?limit=50`);
+  }
+
+  /** What the server keeps of a thread: its messages, runs that go on, open questions. */
+  thread(agent, id) {
+    return this.json(`${at(agent)}/threads/${encodeURIComponent(id)}`);
+  }
+
   /** Start a run; the answer is its stream. */
   run(agent, input, signal) {
     const body = JSON.stringify({ protocolVersion: "1.0", state: {}, tools: [], context: [], forwardedProps: {}, ...input });

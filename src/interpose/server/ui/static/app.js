@@ -5,7 +5,8 @@ import { Entries } from "./entries.js";
 import { keys } from "./keys.js";
 import { Shelf } from "./shelf.js";
 import { Talk } from "./talk.js";
-import { clock, el, icon, newId, oneLine } from "./text.js";
+import { el, newId, oneLine } from "./text.js";
+import { ThreadList } from "./threads.js";
 import { askToken } from "./token.js";
 
 const SAVE_MS = 400;
@@ -15,7 +16,7 @@ const $ = (id) => document.getElementById(id);
 const WORDS = { running: "answering…", lost: "connection lost, trying again…", stopping: "stopping…" };
 
 const api = new Api(askToken);
-const state = { agents: [], agent: null, talk: null, shelf: null, dirty: false, follows: true, cost: 0 };
+const state = { agents: [], agent: null, talk: null, shelf: null, list: null, dirty: false, follows: true, cost: 0 };
 const entries = new Entries($("entries"), { answer: (question, answer) => state.talk.answer(question, answer), retry: () => state.talk.retry() });
 
 /** Draw at the next frame, however often this is called until then. */
@@ -50,7 +51,7 @@ function told(talk, what, about) {
   if (what === "entry") save(talk);
   if (what === "end") {
     save(talk, { now: true });
-    showList();
+    refresh();
   }
   if (talk !== state.talk) return;
   if (what === "entry") entries.changed(about);
@@ -92,8 +93,9 @@ function show(kept) {
   state.follows = true;
   setAgent(kept.agent);
   entries.show(talk);
-  history.replaceState(null, "", kept.entries.length ? `#${encodeURIComponent(kept.id)}` : location.pathname);
-  talk.readOn();
+  history.replaceState(null, "", kept.entries.length || kept.title ? `#${encodeURIComponent(kept.id)}` : location.pathname);
+  if (kept.run) talk.readOn();
+  else if (kept.entries.length || state.list.find(kept.id)) sync(talk);
   showList();
   closeList();
   draw();
@@ -104,11 +106,31 @@ function fresh() {
   $("prompt").focus();
 }
 
+/** Show a conversation that is kept here, or else by the server. */
 function open(id) {
   const kept = state.shelf.load(id);
+  const remote = state.list.find(id);
   if (kept) show(kept);
-  else state.shelf.remove(id);
-  showList();
+  else if (remote) show({ ...remote, entries: [], run: null, after: null });
+  else showList();
+}
+
+/** Take over what the server has of a conversation: it may have gone on elsewhere. */
+async function sync(talk) {
+  const told = await api.thread(talk.kept.agent, talk.kept.id).catch(() => null); // away, or nothing is kept there
+  if (told && talk === state.talk) talk.sync(told);
+  draw();
+}
+
+function showList() {
+  state.list.show(state.shelf, state.talk?.kept.id, state.agents.length > 1);
+}
+
+/** A conversation was deleted. */
+function forgot(id) {
+  if (id !== state.talk.kept.id) return showList();
+  state.talk.forgotten = true;
+  fresh();
 }
 
 function setAgent(name) {
@@ -116,33 +138,6 @@ function setAgent(name) {
   $("agent").value = name;
   $("agent-name").textContent = oneLine(name, 60);
   document.title = `${oneLine(name, 60)} · chat`;
-}
-
-function showList() {
-  const rows = state.shelf.list().map((one) => {
-    const isShown = one.id === state.talk?.kept.id;
-    const words = oneLine(one.title || "Untitled", 80);
-    const several = state.agents.length > 1 ? `${oneLine(one.agent, 40)} · ` : "";
-    const link = el("button", { class: "thread", type: "button", "aria-current": isShown ? "true" : null, onclick: () => open(one.id) }, el("span", { class: "thread-title", text: words }), el("span", { class: "thread-when", text: `${several}${clock(one.at)}` }));
-    const remove = el("button", { class: "forget", type: "button", title: "Delete", "aria-label": `Delete the conversation ${words}`, onclick: () => forget(one.id, words) }, icon("trash"));
-    return el("li", {}, link, remove);
-  });
-  $("threads").replaceChildren(...rows);
-  $("no-threads").hidden = rows.length > 0;
-}
-
-function forget(id, words) {
-  $("forget-what").textContent = words;
-  $("forget").onclose = () => {
-    if ($("forget").returnValue !== "yes") return;
-    state.shelf.remove(id);
-    if (id === state.talk.kept.id) {
-      state.talk.forgotten = true;
-      fresh();
-    } else showList();
-  };
-  $("forget").returnValue = "";
-  $("forget").showModal();
 }
 
 function send() {
@@ -175,10 +170,16 @@ function setTheme() {
 }
 
 function step(by) {
-  const list = state.shelf.list();
-  const at = list.findIndex((one) => one.id === state.talk.kept.id);
-  const next = list[at + by];
+  const { rows } = state.list;
+  const next = rows[rows.findIndex((one) => one.id === state.talk.kept.id) + by];
   if (next) open(next.id);
+}
+
+/** Ask the server for its list of conversations. */
+async function refresh() {
+  showList();
+  await state.list.load(api, state.agents);
+  showList();
 }
 
 function openList() {
@@ -230,6 +231,11 @@ function listen() {
   addEventListener("pagehide", () => state.talk && save(state.talk, { now: true }));
   addEventListener("hashchange", () => open(asked()));
   addEventListener("storage", showList);
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) return;
+    refresh();
+    if (!state.talk.busy && state.talk.kept.entries.length) sync(state.talk);
+  });
   keys({ fresh, step, toQuestion, stop: () => state.talk.stop(), theme: setTheme, closeList });
 }
 
@@ -256,12 +262,13 @@ async function begin() {
     return;
   }
   state.shelf = new Shelf(api.token);
+  state.list = new ThreadList($("threads"), $("no-threads"), { open, forgot });
+  await state.list.load(api, state.agents);
   $("agent").replaceChildren(...state.agents.map((name) => el("option", { value: name, text: oneLine(name, 60) })));
   $("agent-box").hidden = state.agents.length < 2;
   state.agent = state.agents[0];
   listen();
-  const kept = state.shelf.load(asked());
-  if (kept) show(kept);
+  if (state.shelf.load(asked()) || state.list.find(asked())) open(asked());
   else fresh();
 }
 

@@ -2,6 +2,7 @@
 
 const LIST = "interpose-chat";
 const KEPT = 50;
+const HIDDEN = 500;
 const LARGEST = 1_500_000; // characters of one conversation; above, its oldest entries are let go
 
 export class Shelf {
@@ -15,6 +16,11 @@ export class Shelf {
     return Array.isArray(list) ? list.filter((one) => typeof one?.id === "string").sort((a, b) => b.at - a.at) : [];
   }
 
+  hidden() {
+    const hidden = read(`${this.prefix}-hidden`);
+    return Array.isArray(hidden) ? hidden : [];
+  }
+
   load(id) {
     const kept = read(`${this.prefix}:${id}`);
     return kept && Array.isArray(kept.entries) ? kept : null;
@@ -23,7 +29,7 @@ export class Shelf {
   save(kept) {
     let text = JSON.stringify(kept);
     while (text.length > LARGEST && kept.entries.length > 2) {
-      kept = { ...kept, entries: kept.entries.slice(Math.ceil(kept.entries.length / 4)) };
+      kept = { ...kept, isCut: true, entries: kept.entries.slice(Math.ceil(kept.entries.length / 4)) };
       text = JSON.stringify(kept);
     }
     const { id, agent, title, at } = kept;
@@ -33,8 +39,10 @@ export class Shelf {
     write(this.prefix, JSON.stringify(list));
   }
 
+  /** Forget a conversation, also where the server goes on listing it. */
   remove(id) {
     this.drop(id);
+    write(`${this.prefix}-hidden`, JSON.stringify([id, ...this.hidden()].slice(0, HIDDEN)));
     write(this.prefix, JSON.stringify(this.list().filter((one) => one.id !== id)));
   }
 

@@ -62,6 +62,18 @@ export class Talk {
     return this.begin({ resume, parentRunId: open[0].run });
   }
 
+  /** Take over what the server keeps of this thread. */
+  sync({ messages, runs, interrupts }) {
+    if (this.busy) return;
+    if (!this.kept.isCut) this.transcript.take(messages);
+    const open = new Map(interrupts.flatMap((run) => run.interrupts.map((asked) => [asked.id, { asked, run: run.runId }])));
+    for (const one of this.transcript.questions) if (!open.has(one.id)) this.transcript.set(one, { settled: true, answer: { words: "Not open any more" } });
+    for (const [id, { asked, run }] of open) if (this.transcript.find("question", id)?.settled !== false) this.transcript.ask(asked, run);
+    if (!runs.length) return;
+    [this.kept.run, this.kept.after] = [runs[0], null];
+    this.readOn();
+  }
+
   /** Read on in the run that was going on when the page was left. */
   readOn() {
     if (!this.kept.run || this.busy) return null;

@@ -100,7 +100,7 @@ export class Transcript {
     for (const told of entriesOf(messages)) {
       const here = this.find(told.kind, told.id);
       if (!here) this.add({ ...told, run: this.run });
-      else if (told.kind === "call") this.set(here, { name: told.name, args: told.args, ...(told.state === "done" ? told : {}) });
+      else if (told.kind === "call") this.set(here, { name: told.name, args: told.args, ...(here.state === "done" ? {} : told.state === "done" ? told : {}) });
       else this.set(here, { text: told.text });
     }
   }
