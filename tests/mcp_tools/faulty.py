@@ -1,7 +1,7 @@
 """A tool server in bare JSON lines, whose tools go wrong in every way. Run as a script; the standard library alone.
 
-Arguments: how it begins ("well", "silent", "exit", "banner", "pages", "endless", "odd"), and a file that each message
-it gets is appended to.
+Arguments: how it begins ("well", "silent", "exit", "banner", "pages", "endless", "odd", "invalid"),
+and a file that each message it gets is appended to.
 """
 
 import json
@@ -38,7 +38,7 @@ tools: list[dict[str, Any]] = [
     {"name": "progress", "inputSchema": {"type": "object", "properties": {"times": {"type": "integer"}}}},
     {"name": "grow", "inputSchema": ANY},
     {"name": "shrink", "inputSchema": ANY},
-    {"name": "ask", "inputSchema": {"type": "object", "properties": {"method": {"type": "string"}}}},
+    {"name": "ask", "inputSchema": {"type": "object", "properties": {"method": {"type": "string"}, "params": ANY}}},
     {"name": "whisper", "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}}},
     {"name": "mismatch", "inputSchema": ANY, "outputSchema": {"type": "object", "required": ["there"]}},
     {"name": "give", "inputSchema": ANY},
@@ -51,6 +51,17 @@ def send(**message: Any) -> None:
         sys.stdout.flush()
 
 
+def whisper(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def babble(data: bytes) -> None:
+    with lock:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
 def say(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}]}
 
@@ -61,6 +72,8 @@ def listed(cursor: Any) -> dict[str, Any]:
         return {"tools": tools[at : at + 3], **({"nextCursor": str(at + 3)} if at + 3 < len(tools) else {})}
     if how == "endless":
         return {"tools": [{"name": f"t{time.monotonic_ns()}", "inputSchema": ANY}] * 100, "nextCursor": "more"}
+    if how == "invalid":
+        return {"tools": [*tools[:1], {"name": "no_object", "inputSchema": {"type": "string"}}]}
     if how == "odd":
         return {"tools": [*tools[:1], *tools[:1], *ODD]}
     return {"tools": tools}
@@ -68,8 +81,6 @@ def listed(cursor: Any) -> dict[str, Any]:
 
 ODD: list[dict[str, Any]] = [
     {"name": "with spaces & more", "inputSchema": ANY},
-    {"name": "no_object", "inputSchema": {"type": "string"}},
-    {"name": "bad_properties", "inputSchema": {"type": "object", "properties": ["a"]}},
     {"name": "x" * 300, "inputSchema": ANY},
     {"name": "", "inputSchema": ANY},
 ]
@@ -85,7 +96,7 @@ def call(number: Any, params: dict[str, Any]) -> dict[str, Any] | None:  # noqa:
         case "hang":
             return None
         case "crash":
-            print("Traceback: it crashed", file=sys.stderr, flush=True)
+            whisper("Traceback: it crashed")
             os._exit(3)
         case "crash_once":
             if not os.path.exists(diary + ".crashed"):
@@ -93,7 +104,7 @@ def call(number: Any, params: dict[str, Any]) -> dict[str, Any] | None:  # noqa:
                 os._exit(4)
             return say("second life")
         case "garbage":
-            print("Hello, I am not JSON\n{]\n\n\udcff".encode("utf-8", "replace").decode(), flush=True)
+            babble(b"Hello, I am not JSON\n{]\n\n\xff\xfe\n")
             return say("after garbage")
         case "huge":
             return say("x" * int(given["bytes"]))
@@ -125,7 +136,7 @@ def call(number: Any, params: dict[str, Any]) -> dict[str, Any] | None:  # noqa:
             send(id="asked", method=given["method"], params=given.get("params") or {})
             return None
         case "whisper":
-            print(given["text"], file=sys.stderr, flush=True)
+            whisper(given["text"])
             return say("whispered")
         case "mismatch":
             return {**say("x"), "structuredContent": {"here": 1}}
@@ -161,10 +172,10 @@ def answer(message: dict[str, Any]) -> None:
 
 
 if how == "exit":
-    print("error: GITHUB_TOKEN is not set", file=sys.stderr, flush=True)
+    whisper("error: GITHUB_TOKEN is not set")
     sys.exit(7)
 if how == "banner":
-    print("Welcome to the server!", flush=True)
+    babble(b"Welcome to the server!\n")
 for line in sys.stdin:
     with open(diary, "a") as file:
         file.write(line)

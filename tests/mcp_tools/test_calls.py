@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.mcp_tools.stage import faulty, methods, outcome, playing, results, until
 
 from interpose import AudioPart, FilePart, ImagePart, TextPart
 from interpose.mcp import MCPTools
 from interpose.testing import assert_events_valid, collect
-from tests.mcp_tools.stage import faulty, methods, outcome, playing, results, until
 
 PICTURE = "iVBORw0KGgo="
 
@@ -60,7 +60,11 @@ TEXT = {"type": "text", "text": "one"}
 GIVEN: list[tuple[str, dict[str, Any], Any]] = [
     ("two texts", {"content": [TEXT, {"type": "text", "text": "two"}]}, "one\ntwo"),
     ("nothing", {"content": []}, ""),
-    ("structured, said again", {"content": [{"type": "text", "text": '{"a": 1}'}], "structuredContent": {"a": 1}}, {"a": 1}),
+    (
+        "structured, said again",
+        {"content": [{"type": "text", "text": '{"a": 1}'}], "structuredContent": {"a": 1}},
+        {"a": 1},
+    ),
     ("structured alone", {"content": [], "structuredContent": {"a": 1}}, {"a": 1}),
     ("wrapped", {"content": [{"type": "text", "text": "7"}], "structuredContent": {"result": 7}}, {"result": 7}),
     ("structured, and a text of its own", {"content": [TEXT], "structuredContent": {"a": 1}}, 'one\n{"a":1}'),

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.mcp_tools.stage import FAULTY, faulty, methods, offered, outcome, playing, results, until
 
 from interpose import Agent, ConfigurationError, RunAborted
 from interpose.mcp import MCPTools, ToolServerError
 from interpose.testing import ScriptedModel, Trace, calls
-from tests.mcp_tools.stage import faulty, methods, offered, outcome, playing, results, until
 
 ECHO = ("echo", {"text": "hi"})
 
@@ -129,8 +129,13 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("silent", {"server": faulty("silent"), "connect_timeout_s": 0.5}, r"did not answer within 0.5 s \(connect_timeo"),
     ("banner", {"server": faulty("banner"), "connect_timeout_s": 0.5}, "it wrote to stdout.*Welcome to the server!"),
     ("endless list", {"server": faulty("endless")}, "its list of tools does not end"),
+    ("invalid list", {"server": faulty("invalid")}, "what it sent does not fit the protocol: .*tools.1.inputSchema"),
     ("nobody there", {"server": "http://127.0.0.1:9/mcp"}, "nothing answers there.*is the server running"),
-    ("include", {"server": faulty(), "include": ["ehco"]}, "include names 'ehco', but .* has no such tool. It has: add"),
+    (
+        "include",
+        {"server": faulty(), "include": ["ehco"]},
+        "include names 'ehco', but .* has no such tool. It has: add",
+    ),
     ("exclude", {"server": faulty(), "exclude": ["wriet"]}, "exclude names 'wriet'"),
     ("approval", {"server": faulty(), "approval": {"wriet": True}}, "approval names 'wriet'"),
     ("no folder", {"server": faulty(), "cwd": "/no/such/folder"}, "there is no '/no/such/folder'"),
@@ -278,7 +283,7 @@ async def test_server_that_reads_nothing_more_does_not_hold_an_abort() -> None:
 
 async def test_process_that_does_not_leave_is_killed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     script = tmp_path / "stays.py"
-    script.write_text("import signal\nsignal.signal(15, signal.SIG_IGN)\n" + Path(faulty()[3]).read_text() + STAY)
+    script.write_text("import signal\nsignal.signal(15, signal.SIG_IGN)\n" + WELL + STAY)
     tools = MCPTools([*faulty()[:3], str(script)])
     with caplog.at_level(logging.WARNING):
         async with playing(ECHO, tools=tools) as agent:
@@ -287,4 +292,5 @@ async def test_process_that_does_not_leave_is_killed(tmp_path: Path, caplog: pyt
         assert not is_alive(pid)
 
 
+WELL = FAULTY.read_text()
 STAY = "\nwhile True:\n    time.sleep(1)\n"

@@ -6,13 +6,15 @@ from typing import Any
 
 from interpose.mcp.connection import Connection, Connections
 from interpose.mcp.content import result_of
-from interpose.mcp.errors import ToolServerError, reason_of
+from interpose.mcp.errors import ToolServerError, reason_of, unfit
 from interpose.mcp.sampling import calling
 from interpose.mcp.sdk import MCPError, types
 from interpose.messages import ToolResult
 
 MAX_PROGRESS = 1000
 """How many progress events a call may send; a server that tells more floods the reader."""
+_BY_STATUS = "Server returned an error response"
+"""What the SDK says where it knows the status of an answer alone."""
 _CUT = ("Connection closed", "SSE stream")
 
 
@@ -69,7 +71,7 @@ async def _send(connection: Connection, name: str, ctx: Any, arguments: dict[str
         return _error(_refusal(connection, name, error))
     except (ValueError, RuntimeError) as error:
         # Of the SDK: what came does not fit the protocol, or the tool's own schema of what it gives.
-        return _error(f"{label} answered {name} with something that is no result of it: {_first_lines(error)}")
+        return _error(f"{label} answered {name} with something that is no result of it: {unfit(error)}")
 
 
 def _refusal(connection: Connection, name: str, error: MCPError) -> str:
@@ -82,21 +84,17 @@ def _refusal(connection: Connection, name: str, error: MCPError) -> str:
     if error.code == types.CONNECTION_CLOSED and text.startswith(_CUT):
         never_sent = connection.over and not connection.calls and _unreachable(connection.failure)
         raise Interrupted(connection.why or text, sent=not never_sent)
-    if connection.target.is_http and "session" in text.lower() and error.code != types.INTERNAL_ERROR:
+    problem = getattr(connection.transport, "problem", "") if text.startswith(_BY_STATUS) else ""
+    if connection.target.is_http and "session" in (problem or text).lower():
         connection.end("the server has forgotten the session")
         raise Interrupted("the server has forgotten the session", sent=False)
     if error.code == types.INVALID_REQUEST and text.endswith("not supported"):
         return f"{name} needs something that is not offered to {label}: {text}"
-    problem = getattr(connection.transport, "problem", "")
-    return f"{label} refused {name}: {text}" + (f" ({problem})" if problem and text.startswith("Server ret") else "")
+    return f"{label} refused {name}: {problem or text}"
 
 
 def _unreachable(failure: BaseException | None) -> bool:
     return failure is not None and reason_of(failure).startswith("nothing answers there")
-
-
-def _first_lines(error: Exception) -> str:
-    return " ".join(" ".join(str(error).splitlines()[:4]).split())[:600]
 
 
 def _error(text: str) -> ToolResult:

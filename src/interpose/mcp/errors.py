@@ -1,6 +1,7 @@
 """What goes wrong with a tool server, in words that say which one and what to do."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from interpose.errors import InterposeError
 
@@ -37,4 +38,14 @@ def reason_of(error: BaseException) -> str:
         return f"nothing answers there ({text or kind}): is the server running, and is the address right?"
     if kind in ("UnsupportedProtocol", "InvalidURL", "LocalProtocolError"):
         return f"the address or a header cannot be used ({text})"
+    if kind == "ValidationError":
+        return f"what it sent does not fit the protocol: {unfit(root)}"
     return f"{kind}: {text}" if text else kind
+
+
+def unfit(error: Any) -> str:
+    """Return where and why data of the protocol does not fit, of an error of pydantic's; other errors as they are."""
+    if not hasattr(error, "errors"):
+        return " ".join(str(error).split())[:600]
+    found = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_url=False)]
+    return "; ".join(found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -14,6 +15,7 @@ from interpose.mcp.sdk import streamable_http_client
 CONNECT_S = 30.0
 SILENCE_S = 300.0
 """How long an event stream may be silent, as in the SDK."""
+MAX_ERROR_BYTES = 65536
 _HINTS = {
     401: "give headers={'Authorization': 'Bearer …'}",
     403: "the headers are not enough for this server, or it does not admit this host",
@@ -56,12 +58,23 @@ class Endpoint:
     async def _look(self, response: httpx2.Response) -> None:
         status = response.status_code
         if status >= 400:
-            hint = _HINTS.get(status)
-            self.problem = f"it answered HTTP {status} {response.reason_phrase}".rstrip() + (
-                f": {hint}" if hint else ""
-            )
+            hint = await _error_in(response) or _HINTS.get(status)
+            said = f"it answered HTTP {status} {response.reason_phrase}".rstrip()
+            self.problem = f"{said}: {hint}" if hint else said
         elif response.headers.get("content-type", "").startswith("application/json"):
             response.stream = _Capped(response.stream, self._max_bytes)
+
+
+async def _error_in(response: httpx2.Response) -> str:
+    """Return the error of the protocol in an answer, where there is one; the SDK tells it only where its id fits."""
+    if not response.headers.get("content-type", "").startswith("application/json"):
+        return ""
+    response.stream = _Capped(response.stream, MAX_ERROR_BYTES)
+    try:
+        message = json.loads(await response.aread())["error"]["message"]
+    except (httpx2.HTTPError, httpx2.StreamError, ValueError, LookupError, TypeError):
+        return ""
+    return " ".join(message.split())[:300] if isinstance(message, str) else ""
 
 
 class TooLarge(httpx2.StreamError):

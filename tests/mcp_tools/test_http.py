@@ -1,0 +1,237 @@
+"""Servers behind a URL: headers, limits, restarts, errors of HTTP, cancellation in both protocols."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp_types import ToolAnnotations
+from tests.mcp_tools.stage import at_address, offered, outcome, playing, results
+
+from interpose import Agent, ConfigurationError, RunAborted
+from interpose.mcp import MCPTools, ToolServerError
+from interpose.testing import ScriptedModel, calls, collect
+from interpose.testing import text as says
+
+ADD = ("add", {"a": 1, "b": 2})
+MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
+
+
+class Place:
+    """A server with a few tools, and what became of them."""
+
+    def __init__(self) -> None:
+        self.server = MCPServer("place")
+        self.ran = 0
+        self.begun = asyncio.Event()
+        self.cancelled = asyncio.Event()
+        for function in (self.add, self.hang, self.tell, self.huge, self.grow):
+            self.server.add_tool(function)
+        self.server.add_tool(self.look, annotations=ToolAnnotations(read_only_hint=True))
+
+    def add(self, a: int, b: int) -> int:
+        self.ran += 1
+        return a + b
+
+    def look(self) -> str:
+        self.ran += 1
+        return "seen"
+
+    async def hang(self) -> str:
+        self.begun.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+        return "never"
+
+    async def tell(self, ctx: Context) -> str:
+        for part in range(3):
+            await ctx.report_progress(part, 3, f"part {part}")
+        return "told"
+
+    def huge(self, size: int) -> str:
+        return "x" * size
+
+    async def grow(self, ctx: Context) -> str:
+        self.server.add_tool(lambda: "fresh", name="grown", description="New.")
+        await ctx.notify_tools_changed()
+        await ctx.session.send_tool_list_changed()
+        return "grown"
+
+
+@pytest.fixture
+async def place() -> Place:
+    return Place()
+
+
+@pytest.fixture
+async def url(place: Place) -> AsyncIterator[str]:
+    async with at_address(place.server) as url:
+        yield url
+
+
+@MODES
+async def test_tool_behind_a_url_is_called(url: str, mode: str) -> None:
+    assert [one.data for one in await outcome(MCPTools(url, mode=mode), ADD)] == [{"result": 3}]
+
+
+@MODES
+async def test_progress_behind_a_url(url: str, mode: str) -> None:
+    async with playing(("tell", {}), tools=MCPTools(url, mode=mode)) as agent, agent.stream("go") as run:
+        events = await collect(run)
+    told = [event.value["message"] for event in events if event.type == "CUSTOM"]  # type: ignore[attr-defined]
+    assert told == ["part 0", "part 1", "part 2"]
+
+
+@MODES
+async def test_abort_cancels_the_call_behind_a_url(place: Place, url: str, mode: str) -> None:
+    tools = MCPTools(url, mode=mode)
+    async with playing(("hang", {}), tools=tools) as agent, agent.stream("go") as run:
+        await place.begun.wait()
+        began = time.monotonic()
+        run.abort("enough")
+        with pytest.raises(RunAborted):
+            await run.result()
+        assert time.monotonic() - began < 0.5
+        async with asyncio.timeout(5):
+            await place.cancelled.wait()
+
+
+@MODES
+async def test_new_tool_behind_a_url_is_offered(url: str, mode: str) -> None:
+    model = ScriptedModel(calls(("grow", {})), *[says("done")] * 100)
+    async with Agent(model, middleware=[MCPTools(url, mode=mode)]) as agent:
+        await agent.run("go")
+        async with asyncio.timeout(10):
+            while "grown" not in offered(agent, -1):  # over HTTP it is told beside the result, and may come after it
+                await agent.run("and now?")
+
+
+async def test_result_larger_than_the_limit_is_an_error(url: str) -> None:
+    tools = MCPTools(url, max_message_bytes=50_000)
+    async with playing(("huge", {"size": 200_000}), tools=tools) as agent:
+        (result,) = (await agent.run("go")).steps[0].tool_results
+    assert result.is_error
+    assert (await outcome(tools, ADD))[0].data == {"result": 3}
+
+
+async def test_json_answer_larger_than_the_limit_is_an_error(place: Place) -> None:
+    async with at_address(place.server.streamable_http_app(json_response=True)) as url:
+        tools = MCPTools(url, max_message_bytes=50_000)
+        (result,) = await outcome(tools, ("huge", {"size": 200_000}))
+    assert result.is_error
+    assert "larger than 50,000 bytes" in result.data
+
+
+class Switch:
+    """A server at one address that can be switched off and on; each time it has forgotten its sessions."""
+
+    def __init__(self) -> None:
+        self.place = Place()
+        self.port = 0
+
+    async def on(self) -> str:
+        self._held = at_address(self.place.server.streamable_http_app(), self.port)
+        url = await self._held.__aenter__()
+        self.port = int(url.split(":")[2].partition("/")[0])
+        self.place = Place()
+        return url
+
+    async def off(self) -> None:
+        await self._held.__aexit__(None, None, None)
+
+
+@MODES
+async def test_server_restarted_between_runs_is_found_again(mode: str) -> None:
+    switch = Switch()
+    agent = playing(ADD, tools=MCPTools(await switch.on(), mode=mode))
+    assert results(await agent.run("go")) == [{"result": 3}]
+    await switch.off()
+    await switch.on()
+    assert results(await agent.run("go")) == [{"result": 3}]
+    await agent.aclose()
+    await switch.off()
+
+
+@MODES
+async def test_server_that_is_away_refuses_a_run_and_serves_the_next(mode: str) -> None:
+    switch = Switch()
+    agent = playing(ADD, tools=MCPTools(await switch.on(), mode=mode, name="it"))
+    assert results(await agent.run("go")) == [{"result": 3}]
+    await switch.off()
+    (result,) = (await agent.run("go")).steps[0].tool_results  # nobody has noticed yet
+    assert result.is_error
+    assert "the tool server it cannot be used: nothing answers there" in result.data
+    with pytest.raises(ToolServerError, match="the tool server it cannot be used: nothing answers there"):
+        await agent.run("go")
+    await switch.on()
+    assert results(await agent.run("go")) == [{"result": 3}]
+    await agent.aclose()
+    await switch.off()
+
+
+@pytest.mark.parametrize("asked", [ADD, ("look", {})], ids=["writes", "reads"])
+@MODES
+async def test_server_restarted_within_a_run_is_found_again(mode: str, asked: Any) -> None:
+    switch = Switch()
+    url = await switch.on()
+
+    async def restart(ctx: Any, call: Any) -> None:
+        await switch.off()
+        await switch.on()
+
+    agent = playing(asked, tools=MCPTools(url, mode=mode), before_tool=restart)
+    (result,) = (await agent.run("go")).steps[0].tool_results
+    assert (result.data, result.is_error) == ({"result": 3} if asked is ADD else {"result": "seen"}, False)
+    await agent.aclose()
+    await switch.off()
+
+
+def refusing(status: int) -> Any:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/html")]})
+            await send({"type": "http.response.body", "body": b"<html>secret</html>"})
+
+    return app
+
+
+STATUSES = [
+    (401, "it answered HTTP 401 Unauthorized: give headers="),
+    (403, "HTTP 403 Forbidden: the headers are not enough"),
+    (404, "HTTP 404 Not Found: is the path right"),
+    (500, "HTTP 500 Internal Server Error"),
+    (200, "Unexpected content type: text/html"),
+]
+
+
+@pytest.mark.parametrize(("status", "text"), STATUSES, ids=[str(one[0]) for one in STATUSES])
+async def test_error_of_http_says_what_to_do(status: int, text: str) -> None:
+    async with at_address(refusing(status)) as url:
+        agent = playing(ADD, tools=MCPTools(url))
+        with pytest.raises(ConfigurationError, match=text):
+            await agent.run("go")
+
+
+async def test_headers_are_sent_and_asked_for_anew_at_each_connection(place: Place) -> None:
+    inner = place.server.streamable_http_app()
+    seen: list[bytes] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            seen.append(dict(scope["headers"])[b"authorization"])
+        await inner(scope, receive, send)
+
+    tokens = iter(["one", "two"])
+    async with at_address(app) as url:
+        tools = MCPTools(url, headers=lambda: {"Authorization": f"Bearer {next(tokens)}"})
+        await outcome(tools, ADD)
+        assert set(seen) == {b"Bearer one"}
+        seen.clear()
+        await outcome(tools, ADD)
+        assert set(seen) == {b"Bearer two"}
