@@ -19,6 +19,7 @@ CASES = [
     ("sqlite", "layered", 24),
     ("sqlite", "approved", 30),
     ("sqlite", "nested", 36),
+    ("sqlite", "nested_approved", 30),
     ("sqlite", "structured", 24),
     ("sqlite", "streamed", 24),
     ("sqlite", "streamed_approved", 16),
