@@ -97,6 +97,7 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
+        sock.listen(2048)
     except (OSError, OverflowError) as error:
         sock.close()
         raise ConfigurationError(f"{host}:{port} cannot be served ({error}); choose another port or host") from error
