@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.interrupts.play import Asks, agent, answers_to, by_id, guarded, paused, play, waiting
+from tests.interrupts.play import Asks, agent, answers_to, by_id, guarded, paused, play, results_of, waiting
 
 from interpose import (
     Approved,
@@ -49,6 +49,12 @@ async def test_a_new_prompt_on_a_paused_thread_settles_the_open_call(how: str) -
     assert [message.role for message in sent] == ["user", "assistant", "tool", "user"]
     assert sent[2].is_error
     assert [message.role for message in await store.load("t1")] == ["user", "assistant", "tool", "user", "assistant"]
+
+
+async def test_after_a_new_prompt_the_model_is_told_that_nobody_answered(how: str) -> None:
+    first = await waiting(how, MemoryStore(), [], text("sorry"))
+    after = await play(how, first.agent, "Never mind", thread_id="t1")
+    assert results_of(after.requests[-1].messages) == ["not executed: nobody answered whether it may run"]
 
 
 async def test_after_a_new_prompt_the_old_questions_are_closed(how: str) -> None:
