@@ -4,7 +4,7 @@ An optional part of a store, as its attribute `events`; servers keep events in m
 """
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from interpose.messages import Value
 
@@ -38,6 +38,14 @@ class ServedThread(Value, frozen=True, kw_only=True):
     updated_at: float = 0.0
 
 
+class LoggedEvents(NamedTuple):
+    """Events of a run to be kept, pairs of place and JSON, and how the run does after them."""
+
+    run_id: str
+    events: Sequence[tuple[int, str]]
+    status: RunStatus = "running"
+
+
 class EventLog(Protocol):
     """Keeps events, each as a line of JSON under its run and its place there, and which runs there are.
 
@@ -55,8 +63,8 @@ class EventLog(Protocol):
         """Forget a run that did not begin after all."""
         ...
 
-    async def append(self, run_id: str, events: Sequence[tuple[int, str]], status: RunStatus = "running", /) -> None:
-        """Append events, pairs of place and JSON, and note how the run does; the same again changes nothing."""
+    async def append(self, logged: Sequence[LoggedEvents], /) -> None:
+        """Append events of runs that go on, and note how these do; the same again changes nothing."""
         ...
 
     async def read(self, run_id: str, after: int, limit: int, /) -> tuple[Sequence[tuple[int, str]], ServedRun | None]:

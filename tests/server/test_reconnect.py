@@ -9,6 +9,7 @@ import pytest
 from tests.server.serving import Frame, Site, bearer, frames, run_input, served, text_of, types_of
 
 from interpose import Agent, tool
+from interpose.event_log import LoggedEvents, ServedRun
 from interpose.stores import MemoryStore, SQLStore
 from interpose.testing import ScriptedModel, calls, text
 
@@ -145,11 +146,9 @@ async def test_another_worker_answers_a_question(tmp_path: Path) -> None:
 
 async def test_run_of_a_worker_that_died_is_told_as_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interpose.server.served.LOST_S", 0.3)
-    from interpose.event_log import ServedRun
-
     store = SQLStore(f"sqlite:///{tmp_path}/s.db")
     await store.events.begin(ServedRun(run_id="r1", agent="a", thread_id="t1", worker="dead"))
-    await store.events.append("r1", [(0, '{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}')])
+    await store.events.append([LoggedEvents("r1", [(0, '{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}')])])
     async with served(Agent(ScriptedModel(), store=store)) as site:
         started = time.monotonic()
         found = await read(site)

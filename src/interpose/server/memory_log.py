@@ -1,26 +1,40 @@
 """The events of served runs in memory, for agents whose store keeps none: of runs that ended, for a while."""
 
 import time
+import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from interpose.event_log import RunStatus, ServedRun, ServedThread
+from interpose.event_log import LoggedEvents, ServedRun, ServedThread
 
-MAX_BYTES = 64_000_000
-"""How much is kept of runs that ended, about; the oldest go first."""
+MAX_BYTES = 32_000_000
+"""How much is kept of runs that ended, about, compressed; the oldest go first."""
 RUN_BYTES = 1000
 """What a run takes beside the text of its events."""
 MAX_THREADS = 10_000
 
 
 class _Kept:
-    __slots__ = ("ended_at", "events", "run", "size")
+    __slots__ = ("ended_at", "lines", "packed", "run")
 
     def __init__(self, run: ServedRun) -> None:
         self.run = run
-        self.events: list[tuple[int, str]] = []
-        self.size = RUN_BYTES
+        self.lines: list[str] = []
+        self.packed = b""
         self.ended_at = 0.0
+
+    @property
+    def size(self) -> int:
+        return RUN_BYTES + len(self.packed)
+
+    def pack(self) -> None:
+        """Take little room from now on."""
+        self.packed = zlib.compress("\n".join(self.lines).encode(), 1)
+        self.lines = []
+
+    def events(self) -> list[tuple[int, str]]:
+        lines = zlib.decompress(self.packed).decode().split("\n") if self.packed else self.lines
+        return list(enumerate(lines))
 
 
 class MemoryEventLog:
@@ -53,28 +67,29 @@ class MemoryEventLog:
         """Forget a run that did not begin after all."""
         self._running.pop(run_id, None)
 
-    async def append(self, run_id: str, events: Sequence[tuple[int, str]], status: RunStatus = "running", /) -> None:
-        """Append events, and note how the run does."""
-        kept = self._running.get(run_id)
-        if kept is None:
-            return
-        kept.events.extend(events)
-        kept.size += sum([len(data) for _, data in events])
-        if status != "running":
-            del self._running[run_id]
-            kept.run = kept.run.replace(status=status)
-            kept.ended_at = time.monotonic()
-            self._ended[run_id] = kept
-            self._size += kept.size
-            while self._size > self._max_bytes:
-                self._drop_first()
+    async def append(self, logged: Sequence[LoggedEvents], /) -> None:
+        """Append events, and note how their runs do."""
+        for run_id, events, status in logged:
+            kept = self._running.get(run_id)
+            if kept is None:
+                continue
+            kept.lines.extend([data for seq, data in events if seq >= len(kept.lines)])
+            if status != "running":
+                del self._running[run_id]
+                kept.run = kept.run.replace(status=status)
+                kept.ended_at = time.monotonic()
+                kept.pack()
+                self._ended[run_id] = kept
+                self._size += kept.size
+                while self._size > self._max_bytes:
+                    self._drop_first()
 
     async def read(self, run_id: str, after: int, limit: int, /) -> tuple[Sequence[tuple[int, str]], ServedRun | None]:
         """Return events, and the run as it was then."""
         kept = self._kept(run_id)
         if kept is None:
             return [], None
-        return kept.events[after + 1 : after + 1 + limit], kept.run
+        return kept.events()[after + 1 : after + 1 + limit], kept.run
 
     async def find(self, run_id: str, /) -> ServedRun | None:
         """Return a run."""

@@ -16,6 +16,7 @@ from interpose.server.caller import Caller
 from interpose.server.failures import error_id, logger
 from interpose.server.frames import NoteFailures
 from interpose.server.http import Refusal
+from interpose.server.log_writer import LogWriter
 from interpose.server.memory_log import MemoryEventLog
 from interpose.server.options import Options
 from interpose.server.served import Elsewhere, Served
@@ -54,6 +55,7 @@ class Runs:
         self.active: dict[tuple[str, str], Served] = {}
         self.paused: OrderedDict[tuple[str, str], Paused] = OrderedDict()
         self._memory = MemoryEventLog()
+        self._writers: dict[int, LogWriter] = {}
         self._others: dict[object, str] = {}
         self._beating: asyncio.Task[None] | None = None
 
@@ -104,7 +106,8 @@ class Runs:
         """
         self.check_room(caller.owner)
         log = self.log(name)
-        served = Served(name, self.agents[name], log, caller, self.options)
+        writer = self._writers.setdefault(id(log), LogWriter(log))
+        served = Served(name, self.agents[name], writer, caller, self.options)
         key = (name, served.run_id)
         taken = Refusal(409, "run_exists", f"there is a run {caller.run_id!r} already; give each run its own id")
         if key in self.active:

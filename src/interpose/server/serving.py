@@ -39,6 +39,10 @@ def bind(host: str, port: int) -> socket.socket:
     Raises:
         ConfigurationError: that cannot be; it says why.
     """
+    if not 0 <= port <= 65535:
+        raise ConfigurationError(
+            f"cannot listen at port {port}: there are those from 1 to 65535, and 0 for any free one"
+        )
     try:
         family, _, _, _, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0]
         sock = socket.socket(family, socket.SOCK_STREAM)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from interpose.event_log import RunStatus, ServedRun, ServedThread
+from interpose.event_log import LoggedEvents, ServedRun, ServedThread
 from interpose.stores.operations import ALL, Many, Operation
 from interpose.stores.schema import Steps
 
@@ -11,8 +11,9 @@ ADD = """INSERT INTO interpose_served (run_id, agent, owner, thread_id, title, w
     VALUES (?, ?, ?, ?, ?, ?, ?, {now}, {now}) ON CONFLICT DO NOTHING"""
 ADD_THREAD = """INSERT INTO interpose_served_threads VALUES (?, ?, ?, ?, {now}, {now})
     ON CONFLICT (agent, owner, thread_id) DO UPDATE SET updated_at = excluded.updated_at"""
-ADD_EVENT = "INSERT INTO interpose_events VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-HEARD = "UPDATE interpose_served SET status = ?, heard_at = {now} WHERE run_id = ? AND status = 'running'"
+ADD_EVENT = """INSERT INTO interpose_events SELECT CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS TEXT)
+    WHERE EXISTS (SELECT 1 FROM interpose_served WHERE run_id = ? AND status = 'running') ON CONFLICT DO NOTHING"""
+ENDED = "UPDATE interpose_served SET status = ?, heard_at = {now} WHERE run_id = ? AND status = 'running'"
 EVENTS = "SELECT seq, data FROM interpose_events WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?"
 FIND = """SELECT run_id, agent, owner, thread_id, title, worker, status, created_at, {now} - heard_at
     FROM interpose_served WHERE run_id = ?"""
@@ -50,10 +51,11 @@ class SQLEventLog:
         """Forget a run that did not begin after all."""
         await self._driver.run(Operation(lambda: _one(DROP, (run_id,)), is_one=True))
 
-    async def append(self, run_id: str, events: Sequence[tuple[int, str]], status: RunStatus = "running", /) -> None:
-        """Append events, and note how the run does."""
-        rows = [(run_id, seq, data) for seq, data in events]
-        await self._driver.run(Operation(lambda: _append(run_id, rows, status)))
+    async def append(self, logged: Sequence[LoggedEvents], /) -> None:
+        """Append events, and note how their runs do."""
+        rows = [(one.run_id, seq, data, one.run_id) for one in logged for seq, data in one.events]
+        ended = [(one.status, one.run_id) for one in logged if one.status != "running"]
+        await self._driver.run(Operation(lambda: _append(rows, ended)))
 
     async def read(self, run_id: str, after: int, limit: int, /) -> tuple[Sequence[tuple[int, str]], ServedRun | None]:
         """Return events, and the run as it was then."""
@@ -97,9 +99,11 @@ def _begin(run: ServedRun) -> Steps:
     return True
 
 
-def _append(run_id: str, rows: Sequence[Sequence[Any]], status: RunStatus) -> Steps:
-    if (yield HEARD, (status, run_id)) and rows:
+def _append(rows: Sequence[Sequence[Any]], ended: Sequence[Sequence[Any]]) -> Steps:
+    if rows:
         yield Many(ADD_EVENT, rows)
+    if ended:
+        yield Many(ENDED, ended)
 
 
 def _read(run_id: str, after: int, limit: int) -> Steps:
