@@ -1,5 +1,6 @@
 """Questions of paused runs, answered on the chat page."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -64,6 +65,7 @@ async def test_rejection_reaches_the_model_with_its_reason(browser: Any) -> None
         await finished(page)
         assert paid.amounts == []
         assert await said(page) == ["It says: rejected by a person: too dear"]
+        assert await page.locator(".call .state").inner_text() == "not run"
 
 
 async def test_edited_arguments_run(browser: Any) -> None:
@@ -221,3 +223,40 @@ async def test_message_waits_for_the_answer(browser: Any) -> None:
         assert await page.locator(".bubble").all_inner_texts() == ["Pay."]
         assert await page.locator("#hint").inner_text() == "The question above waits for your answer."
         assert await page.get_by_role("button", name="Send").is_disabled()
+
+
+async def test_conversation_goes_on_without_an_answer(browser: Any) -> None:
+    paid = Paid()
+    async with chat(browser, scripted(calls(("pay", {"amount": 20})), "All right.", tools=[paid.tool])) as (page, _):
+        await asked(page)
+        await page.get_by_role("button", name="Go on without").click()
+        await page.reload()
+        await finished(page)
+        assert await page.locator(".question-said").inner_text() == "Left without an answer"
+        await say(page, "Never mind.")
+        await page.get_by_text("All right.", exact=True).wait_for()
+        await finished(page)
+        assert paid.amounts == []
+
+
+async def test_question_that_came_too_late_does_not_block_the_conversation(browser: Any) -> None:
+    good = Interrupt[None, bool]("good?", response=bool)
+
+    class Review(Middleware):
+        interrupts = (good,)
+
+        def on_interrupt_boundary(self, ctx: Any) -> Any:
+            if ctx.phase != "before_model" or ctx.messages[-1].text != "Go.":
+                return None
+            return [good.request("it", "Is it good?", expires_at=datetime.now(UTC) + timedelta(seconds=0.2))]
+
+    async with chat(browser, scripted("Hello again.", middleware=[Review()])) as (page, _):
+        question = await asked(page, "Go.")
+        assert "until" in await question.locator(".question-head").inner_text()
+        await page.wait_for_timeout(400)
+        await page.get_by_role("button", name="Yes", exact=True).click()
+        await page.locator(".question .problem", has_text="expired").wait_for()
+        page.said.clear()  # the browser tells of a refused request
+        await page.get_by_role("button", name="Go on without").click()
+        await say(page, "Hello?")
+        await page.get_by_text("Hello again.", exact=True).wait_for()

@@ -48,6 +48,25 @@ async def test_lost_connection_is_taken_up_where_it_broke(browser: Any) -> None:
         page.said.clear()  # the browser tells of the cut connection
 
 
+async def test_connection_that_died_silently_is_made_anew(browser: Any) -> None:
+    held = Held()
+    agent = scripted(text("Still here.", chunks=("Still", " here.")), middleware=[held])
+    async with served({"guide": agent}, heartbeat_s=1000.0) as server, opened(browser, server.url) as page:
+        await finished(page)
+        await page.clock.install()
+        await say(page, "Hello?")
+        held.let(1)
+        await page.clock.run_for(1000)
+        await page.locator(".is-text", has_text="Still").wait_for()
+        async with page.expect_request("**/events") as again:
+            await page.clock.run_for(60_000)
+        assert (await again.value).headers["last-event-id"].isdigit()
+        held.let()
+        await page.clock.resume()
+        await finished(page)
+        assert await said(page) == ["Still here."]
+
+
 async def test_run_is_read_on_after_a_reload(browser: Any) -> None:
     held = Held()
     words = [f"{n} " for n in range(12)]

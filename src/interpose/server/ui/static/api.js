@@ -2,6 +2,7 @@
 
 const HERE = new URL("../", document.baseURI);
 const TOKEN = "interpose-chat-token";
+const SILENT_MS = 45_000; // the server says every 15 s that it is there: what is silent for so long has gone
 
 /** An answer that is no success. `problems` lists `[interrupt id, what is wrong]`. */
 export class Refused extends Error {
@@ -15,7 +16,7 @@ export class Api {
   /** `askToken(wrong)` asks the person and gives a token, or null. */
   constructor(askToken) {
     this.askToken = askToken;
-    this.token = sessionStorage.getItem(TOKEN);
+    this.token = kept();
     this.asking = null;
   }
 
@@ -69,13 +70,20 @@ export class Api {
     const token = await this.asking;
     if (!token) return false;
     this.token = token;
-    sessionStorage.setItem(TOKEN, token);
+    try {
+      sessionStorage.setItem(TOKEN, token);
+    } catch {
+      // storage may be forbidden; then it is asked for again
+    }
     return true;
   }
+}
 
-  forgetToken() {
-    this.token = null;
-    sessionStorage.removeItem(TOKEN);
+function kept() {
+  try {
+    return sessionStorage.getItem(TOKEN);
+  } catch {
+    return null;
   }
 }
 
@@ -102,7 +110,8 @@ export async function* events(response) {
   let [rest, id, data] = ["", null, []];
   try {
     for (;;) {
-      const { done, value } = await reader.read();
+      const silent = setTimeout(() => reader.cancel(), SILENT_MS); // then it reads like an end
+      const { done, value } = await reader.read().finally(() => clearTimeout(silent));
       if (done) return;
       const lines = (rest + value).split(/\r\n|\n|\r(?!$)/);
       rest = lines.pop();

@@ -41,6 +41,7 @@ function drawn() {
   const open = talk.transcript.questions.length;
   $("send").disabled = talk.turn !== "write" || !$("prompt").value.trim();
   $("hint").textContent = talk.turn === "answer" ? (open > 1 ? `${open} questions above wait for your answers.` : "The question above waits for your answer.") : "";
+  $("leave").hidden = talk.turn !== "answer";
   $("link").textContent = WORDS[talk.state] || (open ? "waits for you" : "ready");
   $("link").className = `link is-${talk.busy ? talk.state : open ? "paused" : "live"}`;
   state.cost = performance.now() - began;
@@ -63,10 +64,17 @@ function told(talk, what, about) {
 function speak(talk, event) {
   const [question] = talk.transcript.questions;
   const said = talk.transcript.entries.findLast((entry) => entry.kind === "text");
+  if (event.type === "LEFT") return;
   if (event.type === "RUN_ERROR") $("alerts").textContent = event.code === "aborted" ? "Stopped." : `It went wrong: ${event.message}`;
   else if (question) $("alerts").textContent = `A question waits for your answer: ${question.message || question.reason}`;
   else $("news").textContent = said ? `${talk.kept.agent} says: ${said.text}` : "Finished.";
   if (question && document.activeElement === $("prompt") && !$("prompt").value) requestAnimationFrame(() => requestAnimationFrame(toQuestion));
+  else if (!question && document.activeElement === document.body) toPrompt();
+}
+
+/** To the field to write in; where a keyboard would cover half the screen, a person asks for it. */
+function toPrompt() {
+  if (matchMedia("(hover: hover)").matches) $("prompt").focus();
 }
 
 function toQuestion() {
@@ -103,7 +111,7 @@ function show(kept) {
 
 function fresh() {
   show({ id: newId("thread"), agent: state.agent, title: "", at: Date.now(), entries: [], run: null, after: null });
-  $("prompt").focus();
+  toPrompt();
 }
 
 /** Show a conversation that is kept here, or else by the server. */
@@ -208,6 +216,10 @@ function listen() {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     send();
+  });
+  $("leave").addEventListener("click", () => {
+    state.talk.leaveQuestions();
+    $("prompt").focus();
   });
   $("stop").addEventListener("click", () => state.talk.stop());
   for (const id of ["fresh", "fresh-top"]) $(id).addEventListener("click", fresh);

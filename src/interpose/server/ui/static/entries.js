@@ -148,7 +148,7 @@ function callOf(entry) {
     card.className = `call ${kind}`;
     name.textContent = oneLine(entry.name, 80);
     brief.textContent = oneLine(briefly(entry.args), 300);
-    came.textContent = entry.result === undefined ? "" : oneLine(briefly(entry.result), 300);
+    came.textContent = entry.result === undefined || entry.state === "refused" ? "" : oneLine(briefly(entry.result), 300);
     node.classList.toggle("is-half", Boolean(entry.half));
     if (card.open) fill();
   };

@@ -15,7 +15,7 @@ export function messagesOf(entries) {
     if (entry.half) continue;
     if (entry.kind === "user") messages.push({ id: entry.id, role: "user", content: entry.text });
     else if (entry.kind === "text" && entry.text) assistant(entry.id).content = entry.text;
-    else if (entry.kind === "call" && entry.state === "done") {
+    else if (entry.kind === "call" && entry.resultId) {
       const message = assistant(entry.parent || `m_${entry.id}`);
       message.toolCalls = [...(message.toolCalls || []), { id: entry.id, type: "function", function: { name: entry.name, arguments: entry.args || "{}" } }];
       messages.push({ id: entry.resultId, role: "tool", toolCallId: entry.id, content: asText(entry.result) });

@@ -1,9 +1,9 @@
 // What a paused run asks: whether a call may run, or anything else. An answer is `{ wire, words, args }`.
 
 import { button, clock, el, oneLine, shown } from "./text.js";
+import { APPROVAL } from "./transcript.js";
 import { pretty, valueOf } from "./value.js";
 
-const APPROVAL = "tool_approval";
 const AGAIN = { "": "every time", arguments: "not for these arguments", tool: "not for this tool" };
 let made = 0;
 

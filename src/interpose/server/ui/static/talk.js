@@ -3,7 +3,7 @@
 import { Refused, events } from "./api.js";
 import { messagesOf } from "./messages.js";
 import { newId } from "./text.js";
-import { Transcript } from "./transcript.js";
+import { APPROVAL, Transcript } from "./transcript.js";
 
 const TRIES = 8;
 const FIRST_WAIT_MS = 400;
@@ -68,10 +68,23 @@ export class Talk {
     if (!this.kept.isCut) this.transcript.take(messages);
     const open = new Map(interrupts.flatMap((run) => run.interrupts.map((asked) => [asked.id, { asked, run: run.runId }])));
     for (const one of this.transcript.questions) if (!open.has(one.id)) this.transcript.set(one, { settled: true, answer: { words: "Not open any more" } });
-    for (const [id, { asked, run }] of open) if (this.transcript.find("question", id)?.settled !== false) this.transcript.ask(asked, run);
+    for (const [id, { asked, run }] of open) {
+      const here = this.transcript.find("question", id);
+      if (!here || (here.settled && !here.left)) this.transcript.ask(asked, run);
+    }
     if (!runs.length) return;
     [this.kept.run, this.kept.after] = [runs[0], null];
     this.readOn();
+  }
+
+  /** Leave what is asked without an answer; the next message goes on without it. */
+  leaveQuestions() {
+    if (this.busy) return;
+    for (const one of this.transcript.questions) {
+      this.transcript.set(one, { settled: true, left: true, problem: null, answer: { words: "Left without an answer" } });
+      this.transcript.set(this.transcript.find("call", one.call), { state: "refused" });
+    }
+    this.told("end", { type: "LEFT" });
   }
 
   /** Read on in the run that was going on when the page was left. */
@@ -171,7 +184,8 @@ export class Talk {
     this.transcript.set(question, { settled: true });
     const call = this.transcript.find("call", question.call);
     if (!call || call.state !== "asked") return;
-    this.transcript.set(call, { state: wire.payload?.approved ? "running" : "refused", ...(args ? { args: JSON.stringify(args), edited: true } : {}) });
+    const isRefused = wire.status === "cancelled" || (question.reason === APPROVAL && !wire.payload.approved);
+    this.transcript.set(call, { state: isRefused ? "refused" : "running", ...(args ? { args: JSON.stringify(args), edited: true } : {}) });
   }
 
   /** Nothing more will come of this run: say why, and leave open what was asked. */

@@ -9,6 +9,9 @@
 
 import { entriesOf } from "./messages.js";
 
+/** The reason of the question whether a call may run. */
+export const APPROVAL = "tool_approval";
+
 export class Transcript {
   /** `changed(entry)` is called for each entry that is new, is another, or has gone. */
   constructor(entries, changed = () => {}) {
@@ -75,7 +78,7 @@ export class Transcript {
       if (entry.kind === "call" && ["writing", "running"].includes(entry.state)) this.set(entry, { state: "cut" });
     }
     const step = this.entries.filter((entry) => entry.run === this.run && entry.step === this.step);
-    if (half && !step.some((entry) => entry.kind === "call" && entry.state === "done")) {
+    if (half && !step.some((entry) => entry.kind === "call" && entry.resultId)) {
       for (const entry of step) if (["text", "reasoning", "call"].includes(entry.kind)) this.set(entry, { half: true });
     }
   }
@@ -100,7 +103,7 @@ export class Transcript {
     for (const told of entriesOf(messages)) {
       const here = this.find(told.kind, told.id);
       if (!here) this.add({ ...told, run: this.run });
-      else if (told.kind === "call") this.set(here, { name: told.name, args: told.args, ...(here.state === "done" ? {} : told.state === "done" ? told : {}) });
+      else if (told.kind === "call") this.set(here, { name: told.name, args: told.args, ...(!here.resultId && told.resultId ? told : {}) });
       else this.set(here, { text: told.text });
     }
   }
@@ -156,7 +159,7 @@ const DOING = {
   },
   TOOL_CALL_RESULT(event) {
     const entry = this.find("call", event.toolCallId);
-    if (entry) this.set(entry, { state: "done", result: event.content, resultId: event.messageId, step: this.step, run: this.run });
+    if (entry) this.set(entry, { state: entry.state === "refused" ? "refused" : "done", result: event.content, resultId: event.messageId, step: this.step, run: this.run });
   },
   MESSAGES_SNAPSHOT(event) {
     this.take(event.messages);
