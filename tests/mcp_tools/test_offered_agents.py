@@ -210,7 +210,8 @@ async def test_wrong_command_line_is_one_line_and_a_code(arguments: list[str], s
 async def over_http(offered: Any = agent, **options: Any) -> AsyncIterator[str]:
     told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(serve_http(offered, port=0, started=told.set_result, **options))
-    await asyncio.wait([task, told], return_when=asyncio.FIRST_COMPLETED)
+    either: list[asyncio.Future[Any]] = [task, told]
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     try:
         yield await told
     finally:
@@ -294,7 +295,7 @@ async def from_typescript(node: str, *target: str) -> list[Any]:
         node, str(script), str(NODE_MODULES), *target, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
     )
     requests: list[dict[str, Any]] = [{"prompt": "wait"}, {"prompt": "fail"}, {"prompt": "hang"}, {"prompt": "again"}]
-    lines = [{"name": "helper", "arguments": one} for one in requests]
+    lines: list[dict[str, Any]] = [{"name": "helper", "arguments": one} for one in requests]
     lines[2]["cancelAfterMs"] = 500
     out, _ = await process.communicate("".join(json.dumps(line) + "\n" for line in lines).encode())
     return [json.loads(line) for line in out.splitlines()]

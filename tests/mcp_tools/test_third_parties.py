@@ -20,6 +20,16 @@ from interpose.testing import ScriptedModel, calls, collect
 EVERYTHING = "mcp-server-everything"
 
 
+async def listens(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    await writer.wait_closed()
+    return True
+
+
 @asynccontextmanager
 async def over_http() -> AsyncIterator[tuple[str, Any]]:
     """server-everything over HTTP: its URL, and a function that restarts it."""
@@ -34,14 +44,8 @@ async def over_http() -> AsyncIterator[tuple[str, Any]]:
         env = {**os.environ, "PORT": str(port)}
         held.append(await asyncio.create_subprocess_exec(*command, env=env, stdout=quiet, stderr=quiet))
         async with asyncio.timeout(30):
-            while True:
-                try:
-                    _, writer = await asyncio.open_connection("127.0.0.1", port)
-                    break
-                except OSError:
-                    await asyncio.sleep(0.05)
-        writer.close()
-        await writer.wait_closed()
+            while not await listens(port):
+                await asyncio.sleep(0.05)
 
     async def stop() -> None:
         if held[-1].returncode is None:
