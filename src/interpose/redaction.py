@@ -21,6 +21,7 @@ from interpose.secret_patterns import (
     field_named,
     may_hold_secret,
     may_name_secret,
+    names_may_follow,
 )
 from interpose.text import clean, readable, to_jsonable
 
@@ -253,7 +254,7 @@ def _without_known(text: str) -> str:
                 text = pattern.sub(rf"\1{HIDDEN}", text)
                 low = _lower(text)
                 break
-    if ":" in text or "=" in text or ">" in text or "--" in text:
+    if names_may_follow(low):
         for one in FIELDS:
             if one.word in low:
                 text = one.hide(text, low)

@@ -24,11 +24,118 @@ class Shape(NamedTuple):
     pattern: re.Pattern[str]
 
 
-SHAPES = (
+PREFIXED = (
     Shape(
         "-",
-        ("private key-",),
-        re.compile(r"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----)[\s\S]*?(?=-----END [A-Z0-9 ]{0,40}PRIVATE KEY|\Z)"),
+        ("xai-", "pplx-", "nvapi-", "tvly-", "pypi-", "pmak-", "gocspx-", "pul-", "sq0", "gl", "key-"),
+        re.compile(
+            r"(?<![A-Za-z0-9])((?:xai|pplx|nvapi|tvly|pypi|PMAK|GOCSPX|pul|sq0[a-z]{3}|gl[a-z]{1,5}t|"
+            r"key(?=-[0-9a-f]{32}))-)[A-Za-z0-9_\-]{20,}+"
+        ),
+    ),
+    Shape(
+        "_",
+        (
+            "hf_",
+            "gsk_",
+            "npm_",
+            "r8_",
+            "whsec_",
+            "_v1_",
+            "shp",
+            "_pat_",
+            "lin_",
+            "ntn_",
+            "figd_",
+            "gl",
+            "sntry",
+            "gems_",
+        ),
+        re.compile(
+            r"(?<![A-Za-z0-9])((?:hf|gsk|npm|r8|whsec|do[opr]_v1|shp(?:at|ca|pa|ss)|dckr_pat|lin_(?:api|oauth)|ntn|"
+            r"figd|gl(?:sa|c)|sntry[su]|rubygems)_)[A-Za-z0-9_+/\-]{20,}+"
+        ),
+    ),
+    Shape(
+        ".",
+        ("sg.", "ya29.", "hvs.", "hvb."),
+        re.compile(r"(?<![A-Za-z0-9])(SG\.(?=[A-Za-z0-9_\-]{10,40}\.)|ya29\.|hv[sb]\.)[A-Za-z0-9_.\-]{20,}+"),
+    ),
+    Shape(":", (":aa",), re.compile(r"(?<!\d)(\d{8,10}:)AA[A-Za-z0-9_\-]{30,}+")),
+    Shape(
+        "/",
+        ("hooks.slack.com/", "/api/webhooks/"),
+        re.compile(r"(hooks\.slack\.com/[a-z]{1,20}/|/api/webhooks/\d{1,30}/)[A-Za-z0-9_/\-]{20,}+"),
+    ),
+    Shape("/", ("://",), re.compile(r"(://)(?!\[)[A-Za-z0-9_\-]{20,200}+(?=@)")),
+    Shape(
+        "=",
+        ("sig=", "signature=", "key="),
+        re.compile(
+            r"((?:[?&]|(?<=amp;))(?:sig|key|x-(?:amz|goog)-signature)=|\bsignature=)[A-Za-z0-9_%+/=\-]{20,}+",
+            re.IGNORECASE,
+        ),
+    ),
+)
+"""What stands behind a mark that `LONG` finds: keys known by how they begin, addresses that are secrets, signatures."""
+LONG = re.compile(r"[_\-.:/=][A-Za-z0-9_%+\-]{16}")
+
+SAID = (
+    Shape(
+        ":=",
+        ("authorization",),
+        re.compile(
+            r"(authorization[\"']{0,2}\s{0,2}[:=]\s{0,2}[\"']?"
+            r"(?!(?:bearer|basic|token)\s)[a-z][a-z0-9\-]{1,30}[ \t]{1,3})"
+            r"(?!\[REDACTED)(?:[^\r\n\"']|(?<==)\"[^\"\r\n]*+\"){4,}+",
+            re.IGNORECASE,
+        ),
+    ),
+    Shape(
+        ":",
+        ("cookie",),
+        re.compile(r"(cookie[\"']?:\s{0,3}[\"']?)(?!\[REDACTED)[^\s=;,:\"']{1,100}=[^\r\n\"']++", re.IGNORECASE),
+    ),
+    Shape(
+        "%",
+        ("%3a%2f%2f",),
+        re.compile(r"(%3A%2F%2F[^\s%&]{0,100}%3A)(?!\[REDACTED)[^\s&@]{1,300}?(?=%40)", re.IGNORECASE),
+    ),
+    Shape(
+        " ",
+        ("curl",),
+        re.compile(r"(\s(?:-u|--user)[ =]{0,2}[\"']?[^\s:\"']{1,100}:)(?!\[REDACTED|\d{1,9}\b)[^\s\"']{3,}+"),
+    ),
+    Shape(
+        "(",
+        ("token", "secret", "pass", "key", "authorization", "cookie"),
+        re.compile(
+            r"(\(b?([\"'])[\w\-]{0,40}(?:token|secret|passw(?:or)?d|api[_\-]?key|authorization|cookie)\2,\s?b?([\"']))"
+            r"(?!\S{0,12}\[REDACTED)[^\"'\n]{4,4000}(?=\3)",
+            re.IGNORECASE,
+        ),
+    ),
+    Shape(
+        " ",
+        ("pass", "secret", "key", "token"),
+        re.compile(
+            r"((?:passw(?:or)?d|passphrase|passcode|secret|api[ _\-]?key|token) (?:is|was):? [\"'`]?)"
+            r"(?=[^\s\"'`,]*\d)(?=[^\s\"'`,]*[A-Za-z])[^\s\"'`,\[\]]{6,}+",
+            re.IGNORECASE,
+        ),
+    ),
+)
+"""What is known by the words around it: headers, cookies, options, pairs, and what is said in a sentence."""
+
+SHAPES = (
+    *SAID,
+    Shape(
+        "-",
+        ("private key",),
+        re.compile(
+            r"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)"
+            r"[\s\S]*?(?=-----END [A-Z0-9 ]{0,40}PRIVATE KEY|\Z)"
+        ),
     ),
     Shape(
         "@",
@@ -53,6 +160,7 @@ SHAPES = (
         ("gh", "pat-", "xox", "xapp"),
         re.compile(r"(?<![A-Za-z0-9])(gh[pousr]_|github_pat_|glpat-|xox[a-z]-|xapp-)[A-Za-z0-9_\-]{4,}+"),
     ),
+    *PREFIXED,
     Shape("A", ("akia", "asia"), re.compile(r"(?<![A-Za-z0-9])(AKIA|ASIA)[A-Z0-9]{16,}+")),
     Shape("A", ("aiza",), re.compile(r"(?<![A-Za-z0-9])(AIza)[A-Za-z0-9_\-]{30,}+")),
 )
@@ -113,32 +221,41 @@ BARE = 4
 """The group of a value without quotes."""
 
 
+QUOTES = r"(?:[\"'*`]|\\u0022|\\|&(?:quot|#3[49]);|%2[27]){0,9}"
+NAMED = r"[\"'\\]{0,5}\s{0,3},\s{0,3}[\"'\\]{1,5}value[\"'\\]{1,5}\s{0,3}:"
+"""What stands between a name and its value in `{"name": "password", "value": "…"}`."""
+
+
 def _value(least: int) -> str:
-    r"""Return a pattern for what follows the name: `: value`, `="value"`, `\": \"value\"`, `>value</`."""
+    r"""Return a pattern for what follows the name: `: value`, `="value"`, `\": \"value\"`, `:** value`, `>value</`."""
     scheme = r"(?:(?:bearer|basic|digest|token)\s{1,3})?+"
     size = f"{{{least},4000}}+"
     return (
-        rf"(?:[\"'\\]{{0,9}}\s{{0,3}}(?:=>|[:=])\s{{0,3}}"
-        rf'(?:"{scheme}{NOT_HIDDEN}((?:[^"\\\n]|\\.){size})'
-        rf"|'{scheme}{NOT_HIDDEN}((?:[^'\\\n]|\\.){size})"
-        rf'|\\{{1,8}}"{scheme}{NOT_HIDDEN}([^"\\\n]{size})'
-        rf"|{scheme}{NOT_HIDDEN}((?:[^\s\"'\\;&<>,]|,(?!\s|[\w.\-]{{1,40}}[=:])){size}))"
+        rf"(?:{QUOTES}(?:\s{{0,3}}(?:=>|:=|[:=\uff1a\uff1d]|%3[AD])\s{{0,3}}(?:\*{{1,3}}\s{{0,3}})?+|{NAMED}\s{{0,3}})"
+        rf'(?:"(?:"")?+{scheme}{NOT_HIDDEN}((?:[^"\\\n]|\\.){size})'
+        rf"|'(?:'')?+{scheme}{NOT_HIDDEN}((?:[^'\\\n]|\\.){size})"
+        rf'|\\{{1,8}}(?:"|u0022){scheme}{NOT_HIDDEN}([^"\\\n]{size})'
+        rf"|(?:&(?:quot|#3[49]);)?+{scheme}{NOT_HIDDEN}((?:[^\s\"'\\;&<>,]|,(?!\s|[\w.\-]{{1,40}}[=:])){size}))"
         rf"|>{NOT_HIDDEN}([^<]{{{least},200}}+)(?=</))"
     )
 
 
 KEYS = r"(?:api|access|account|private|secret|signing|encryption|master|session)[_\- ]?"
+MORE = r"(?:[_\-]?(?:value|string|hash))?(?:[_\-]?\d{1,3})?"
 FIELDS = (
-    Field("key", before=KEYS),
-    Field("secret"),
-    Field("pass", r"(?:word|wd|phrase)"),
-    Field("pwd"),
-    Field("token"),
+    Field("key", MORE, before=KEYS),
+    Field("secret", MORE),
+    Field("pass", rf"(?:word|wd|phrase|code){MORE}"),
+    Field("pass", before=r"[_\-\"'?&]"),
+    Field("pwd", MORE),
+    Field("token", MORE),
     Field("authorization"),
     Field("credential", "s?"),
 )
 SECRET_NAME = re.compile(
-    rf"(?:token|(?:{KEYS}key|secret|passw(?:or)?d|passphrase|pwd|authorization|credential)s?)\Z", re.IGNORECASE
+    rf"(?:(?:\A|[_\-])pass|token|cookies?|(?:{KEYS}key|secret|passw(?:or)?d|passphrase|passcode|pwd|authorization|credential)s?)"
+    rf"{MORE}\Z",
+    re.IGNORECASE,
 )
 """Names, in structured data, whose values are secret; `tokens` are mostly counted."""
 
@@ -155,20 +272,27 @@ def may_name_secret(text: str) -> bool:
 def may_hold_secret(text: str) -> bool:
     """Whether a look at *text* is worth while: no pattern here matches where this is false."""
     low = text.lower()
-    if ":" in low or "=" in low or ">" in low or "--" in low:
+    if names_may_follow(low) or " is " in low or " was " in low or "('" in low or '("' in low or "(b'" in low:
         for word in WORDS:
             if word in low:
                 return True
-    if (" " in low or "\n" in low or "\t" in low) and ("earer" in low or "asic" in low):
+    if (" " in low or "\n" in low or "\t" in low) and ("earer" in low or "asic" in low or "curl" in low):
         return True
     if ("-" in low or "_" in low) and (
-        "k-" in low or "k_" in low or "gh" in low or "pat-" in low or "xox" in low or "xapp" in low or "key-" in low
+        "k-" in low or "k_" in low or "gh" in low or "pat-" in low or "xox" in low or "xapp" in low or "private" in low
     ):
         return True
-    return ("A" in text and ("AKIA" in text or "ASIA" in text or "AIza" in text)) or "eyJ" in text
+    if ("A" in text and ("AKIA" in text or "ASIA" in text or "AIza" in text)) or "eyJ" in text:
+        return True
+    return LONG.search(text) is not None
 
 
-WORDS = (*[one.word for one in FIELDS], "://")
+def names_may_follow(low: str) -> bool:
+    """Whether something in *low*, a text in lower case, joins a name and its value."""
+    return ":" in low or "=" in low or ">" in low or "--" in low or "%3" in low or "\uff1a" in low or "\uff1d" in low
+
+
+WORDS = (*dict.fromkeys(one.word for one in FIELDS), "cookie", "%2f%2f", "://")
 
 
 def field_named(name: str) -> Field:

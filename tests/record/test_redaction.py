@@ -15,6 +15,7 @@ from interpose.testing import ScriptedModel
 
 HIDDEN = "[REDACTED]"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.SflKxwRJSMeKKF2QT4"
+LONG = "Zq7Xw9Lm2Nc4Vb6Kd8Rt1Yp3Sf5Gh0Jk"
 TEXTS = {
     "bearer": ("Authorization: Bearer abcdefgh", f"Authorization: Bearer {HIDDEN}"),
     "bearer in lower case": ("bearer 12345678", f"bearer {HIDDEN}"),
@@ -50,6 +51,32 @@ TEXTS = {
     "field in XML": ("<password>hunter2</password>", f"<password>{HIDDEN}</password>"),
     "key within a field": ("OPENAI_API_KEY=sk-abcdefghijklmnopqrst", f"OPENAI_API_KEY=sk-{HIDDEN}"),
     "counts": ("max_tokens: 10000, total tokens = 4567", "max_tokens: 10000, total tokens = 4567"),
+    "pgp": ("-----BEGIN PGP PRIVATE KEY BLOCK-----\nxcL\n-----END PGP PRIVATE KEY BLOCK-----",
+            f"-----BEGIN PGP PRIVATE KEY BLOCK-----{HIDDEN}-----END PGP PRIVATE KEY BLOCK-----"),
+    "url with a token alone": (f"https://{LONG}@git.example.com/x", f"https://{HIDDEN}@git.example.com/x"),
+    "url in a query": ("?to=postgres%3A%2F%2Fbob%3Ahunter2%40db%2Fx", f"?to=postgres%3A%2F%2Fbob%3A{HIDDEN}%40db%2Fx"),
+    "signed url": (f"https://x/c?sv=2022&sig={LONG}%3D&p=1", f"https://x/c?sv=2022&sig={HIDDEN}&p=1"),
+    "address to post to": (f"https://hooks.slack.com/services/{LONG}", f"https://hooks.slack.com/services/{HIDDEN}"),
+    "cookies": ("Cookie: sid=abc1; theme=dark\nHost: x", f"Cookie: {HIDDEN}\nHost: x"),
+    "cookies as food": ("cookie: oats and honey",) * 2,
+    "other schemes": ('Authorization: Digest username="bob", response="0f1e"\nHost: x',
+                      f"Authorization: Digest {HIDDEN}\nHost: x"),
+    "user of curl": ("curl -u bob:hunter2 https://x", f"curl -u bob:{HIDDEN} https://x"),
+    "field called pass": ("DB_PASS=hunter2 make", f"DB_PASS={HIDDEN} make"),
+    "tests that pass": ("PASS: test_one, pass: 12 of 12",) * 2,
+    "field in bold": ("**Password:** hunter2", f"**Password:** {HIDDEN}"),
+    "field as code": ("`password`: `hunter2`", f"`password`: {HIDDEN}"),
+    "field in HTML": ("&quot;password&quot;:&quot;hunter2&quot;", f"&quot;password&quot;:&quot;{HIDDEN}&quot;"),
+    "field in an escaped JSON": ('{\\u0022password\\u0022:\\u0022hunter2\\u0022}',
+                                 f'{{\\u0022password\\u0022:\\u0022{HIDDEN}\\u0022}}'),
+    "field by name and value": ('{"name": "DB_PASSWORD", "value": "hunter2"}',
+                                f'{{"name": "DB_PASSWORD", "value": "{HIDDEN}"}}'),
+    "field in a pair": ("[('X-Api-Key', 'hunter2'), ('Accept', 'json')]",
+                        f"[('X-Api-Key', '{HIDDEN}'), ('Accept', 'json')]"),
+    "field with a number": ("API_KEY_2=hunter2", f"API_KEY_2={HIDDEN}"),
+    "field with a full-width colon": ("password\uff1ahunter2", f"password\uff1a{HIDDEN}"),
+    "said": ("My password is hunter2, please", f"My password is {HIDDEN}, please"),
+    "said of none": ("The password is required, the token is invalid.",) * 2,
     "prose": ("The key to the door is under the mat, a token of trust.",) * 2,
 }  # fmt: skip
 
@@ -59,7 +86,52 @@ def test_text_keeps_what_says_which_secret_it_was(text: str, expected: str) -> N
     assert REDACTOR.text(text) == expected
 
 
+HEX = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
+VENDORS = [
+    "whsec_", "hf_", "gsk_", "npm_", "r8_", "shpat_", "dckr_pat_", "lin_api_", "ntn_", "figd_", "glsa_", "sntrys_",
+    "dop_v1_", "xai-", "pplx-", "nvapi-", "tvly-", "pypi-", "PMAK-", "GOCSPX-", "gldt-", "glrt-", "sq0csp-", "pul-",
+    "ya29.", "hvs.",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("begin", VENDORS)
+def test_key_of_a_vendor_is_known_by_how_it_begins(begin: str) -> None:
+    assert REDACTOR.text(f"with {begin}{LONG}.") == f"with {begin}{HIDDEN}" + ("" if begin[-1] == "." else ".")
+    assert REDACTOR.value({"a": [f"{begin}{LONG}"]}) == {"a": [f"{begin}{HIDDEN}"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"SG.{LONG[:22]}.{LONG}", f"SG.{HIDDEN}"),
+        (f"key-{HEX}", f"key-{HIDDEN}"),
+        (f"/bot123456789:AA{LONG}/send", f"/bot123456789:{HIDDEN}/send"),
+    ],
+)
+def test_key_of_a_vendor_is_known_by_its_shape(text: str, expected: str) -> None:
+    assert REDACTOR.text(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"run_{HEX[:24]} called call_{HEX[:12]} on thread_{HEX[:24]}",
+        "https://example.org/a-rather-long-path-of-many-words/and_another_with_under_scores?page=12345678901234567890",
+        f"commit {HEX}, sha256:{HEX}{HEX}",
+        "550e8400-e29b-41d4-a716-446655440000",
+        "self.assertEqual(tokens.count, key_of_the_map(value_of_some_length))",
+        "2026-11-30T14:53:02.381+00:00 INFO a.module.of.some.length.and.more started",
+        "monkey=banana, keys: 12, keyboard: qwerty, passenger: Ann, compass=north, bypass: yes",
+    ],
+)
+def test_what_is_long_but_no_secret_stays(text: str) -> None:
+    assert REDACTOR.text(text) == text
+
+
 VALUES = {
+    "pass": ({"user": "bob", "pass": "hunter2"}, {"user": "bob", "pass": HIDDEN}),
+    "cookies": ({"cookies": {"sid": "abcd"}}, {"cookies": {"sid": HIDDEN}}),
+    "value of a secret": ({"SecretString": "abcd", "api_key_2": "abcd"}, {"SecretString": HIDDEN, "api_key_2": HIDDEN}),
     "field": ({"password": "hunter2", "n": 1}, {"password": HIDDEN, "n": 1}),
     "nested": ({"a": [{"apiKey": "abcd"}]}, {"a": [{"apiKey": HIDDEN}]}),
     "all below": ({"credentials": {"user": "bobby", "pin": 1234}}, {"credentials": {"user": HIDDEN, "pin": HIDDEN}}),
@@ -162,6 +234,18 @@ HOSTILE = [
     "--",
     "token>",
     "bearer ",
+]
+HOSTILE += ["curl ", "curl -u a", "cookie:a=", "authorization: x ", "%3a%2f%2fa%3a", "('token', '", "password is a1"]
+HOSTILE += [
+    "SG.aaaaaaaaaa.",
+    "&key=a",
+    "12345678:AA",
+    "_pass=",
+    "key-",
+    "hf_aaaa",
+    "/api/webhooks/1/",
+    "&quot;token",
+    "* token:",
 ]
 HOSTILE += ["-----BEGIN PRIVATE KEY-----", "token=a,", '"', "\\", "basic aaaa"]
 
