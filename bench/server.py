@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from interpose import Agent
-from interpose.models.base import Finish, ModelChunk, ModelProfile, TextDelta
+from interpose.models.base import Finish, Model, ModelChunk, ModelProfile, TextDelta
 from interpose.request import ModelRequest
 
 CHUNKS = 20_000
@@ -46,12 +46,12 @@ class Line:
         return f"{self.what:<66} {self.value:>9.2f} {self.unit:<6} {target:<10} {verdict}"
 
 
-class Counting:
+class Counting(Model):
     """A model that says `mark:0 mark:1 …`, as the prompt asks: `{"mark", "chunks", "pause_s"}`."""
 
     provider = "bench"
     name = "counting"
-    profile = ModelProfile()
+    profile: ModelProfile | None = None
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
         """Yield the chunks, each after a pause, as those of a provider come from a socket."""

@@ -33,6 +33,10 @@ class Site(httpx2.AsyncClient):
         self.server = server
 
     @property
+    def port(self) -> int:
+        return self.base_url.port or 0
+
+    @property
     def runs(self) -> Any:
         return self.server._runs
 

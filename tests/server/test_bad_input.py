@@ -161,8 +161,7 @@ async def test_event_id_beyond_the_end_gives_nothing() -> None:
 )
 async def test_addresses_that_are_none(method: str, path: str, status: int) -> None:
     async with served(agent()) as site:
-        body = {"json": run_input()} if method == "POST" else {}
-        answer = await site.request(method, path, **body)
+        answer = await site.request(method, path, json=run_input() if method == "POST" else None)
         assert (answer.status_code, "error" in answer.json()) == (status, True)
         assert await still_serves(site)
 
@@ -200,7 +199,8 @@ async def test_auth_that_fails_is_no_way_in(caplog: pytest.LogCaptureFixture) ->
 
 async def test_asked_function_says_who_it_is() -> None:
     async def ask(request: Any) -> str | None:
-        return request.headers.get("x-user")
+        user: str | None = request.headers.get("x-user")
+        return user
 
     async with served(agent(), auth=ask) as site:
         assert await still_serves(site, headers={"x-user": "ann"})

@@ -10,7 +10,7 @@ from interpose import Agent
 
 async def test_streams_side_by_side_are_whole() -> None:
     async with served(Agent(Counting())) as site:
-        port = site.base_url.port
+        port = site.port
         marks = [f"s{n}" for n in range(100)]
         answers = await asyncio.gather(*[said(port, mark, 40, 0.005) for mark in marks])
         assert [is_whole(pieces, mark, 40) for mark, (pieces, _) in zip(marks, answers, strict=True)] == [True] * 100
@@ -31,6 +31,6 @@ async def test_first_byte_comes_soon() -> None:
 
 async def test_long_text_is_one_stream() -> None:
     async with served(Agent(Counting())) as site:
-        pieces, _ = await said(site.base_url.port, "m", 5000, 0)
+        pieces, _ = await said(site.port, "m", 5000, 0)
     assert is_whole(pieces, "m", 5000)
     assert "chunks" in prompt("m", 1, 0)

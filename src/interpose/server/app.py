@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from interpose.agent import Agent
-from interpose.errors import ConfigurationError
+from interpose.errors import ConfigurationError, StoreError
 from interpose.server.ag_ui import AgUi
 from interpose.server.auth import Gate, id_of
 from interpose.server.door import Door
@@ -50,6 +50,7 @@ def create_app(
         exception_handlers={
             Refusal: _refused,
             HTTPException: _problem,
+            StoreError: _no_store,
             ClientDisconnect: _gone,
             Exception: _failed,
         },
@@ -134,6 +135,12 @@ async def _problem(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code = {404: "not_found", 405: "wrong_method"}.get(error.status_code, "refused")
     return Refusal(error.status_code, code, error.detail.lower(), headers=dict(error.headers or {})).response()
+
+
+async def _no_store(_: Request, error: Exception) -> Response:
+    id = error_id("store", id_of(error))
+    logger.error("the store failed a request (%s): %s", id, error)
+    return Refusal(503, "no_store", f"what was asked for is out of reach just now (error id {id})").response()
 
 
 async def _gone(_: Request, _error: Exception) -> Response:

@@ -11,13 +11,16 @@ from interpose.server.client_tools import ASKED
 from interpose.server.failures import LIMIT, OTHER, ShowError, ShownError, classified, error_id, told
 
 HEARTBEAT = b": still here\n\n"
-LAST = (RunFinishedEvent, RunErrorEvent)
+LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+"""What some clients take for the end of a line, escaped as JSON has it."""
 ABORTED = ("aborted", "the run was stopped")
 TOOL_FAILED = "the tool failed"
 
 
 def framed(seq: int, data: str) -> bytes:
     """Return one server-sent event."""
+    if not data.isascii():
+        data = data.translate(LINE_ENDS)
     return b"id: %d\ndata: %s\n\n" % (seq, data.encode())
 
 

@@ -4,7 +4,7 @@ Nothing is kept between requests: the client sends the whole conversation, as wi
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar
 
@@ -81,7 +81,7 @@ class OpenAi:
 
     async def _pieces(
         self, agent: Agent[Any], owner: str, messages: Any, options: dict[str, Any]
-    ) -> AsyncIterator[Piece]:
+    ) -> AsyncGenerator[Piece, None]:
         """Yield what the agent says, and then how it ended.
 
         Nobody can be asked over this API: calls that need an approval are withdrawn, and the model reads that.
@@ -104,24 +104,26 @@ class OpenAi:
                 answers = {one.id: Cancelled() for one in result.interrupts}
                 given = {"resume": answers, "parent_run_id": result.checkpoint}
 
-    async def _whole(self, given: ChatRequest, pieces: AsyncIterator[Piece]) -> Response:
+    async def _whole(self, given: ChatRequest, pieces: AsyncGenerator[Piece, None]) -> Response:
         parts: list[str] = []
         end = Piece()
-        async with aclosing(pieces):  # type: ignore[type-var]  # a generator
+        async with aclosing(pieces):
             async for piece in pieces:
                 parts.append(piece.text)
                 end = piece
         return json_response(Answer(given.model).whole("".join(parts), end))
 
-    def _streamed(self, given: ChatRequest, first: Piece, pieces: AsyncIterator[Piece]) -> Response:
+    def _streamed(self, given: ChatRequest, first: Piece, pieces: AsyncGenerator[Piece, None]) -> Response:
         @asynccontextmanager
         async def frames() -> AsyncIterator[AsyncIterator[bytes]]:
-            async with aclosing(pieces):  # type: ignore[type-var]  # a generator
+            async with aclosing(pieces):
                 yield self._chunks(given, first, pieces)
 
         return EventStream(frames, heartbeat_s=self._options.heartbeat_s, send_timeout_s=self._options.send_timeout_s)
 
-    async def _chunks(self, given: ChatRequest, first: Piece, pieces: AsyncIterator[Piece]) -> AsyncIterator[bytes]:
+    async def _chunks(
+        self, given: ChatRequest, first: Piece, pieces: AsyncGenerator[Piece, None]
+    ) -> AsyncIterator[bytes]:
         answer = Answer(given.model)
         yield answer.chunk({"role": "assistant", "content": ""})
         piece = first

@@ -1,7 +1,7 @@
 """Server-sent events: a run for an app of one's own, and the answer of this server that hands them to one reader."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any
 
@@ -24,7 +24,7 @@ TICK_S = 1.0
 
 async def sse(
     run: RunStream, *, show_error: ShowError | None = None, heartbeat_s: float = 15.0
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """Yield the events of *run* as server-sent events, with their place in the run as `id:`.
 
     *run* is that of `agent.stream`, `agent.start` or `agent.attach`, entered or not; it is left when this is closed.
