@@ -29,7 +29,7 @@ class Checkpoint(Value, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     - of the first part: `run_id` (which every part has), `thread_id`, `parent_run_id`, `resumed_from`, `agent`,
       `base`, `committed`, `handed_in`, `created_at`;
     - of the last part: `part`, `status`, `number`, `phase`, `offered` (the tools that the open step offers, by name),
-      `asks` (those of them whose calls may need approval), `interrupts`, `expires_at`;
+      `asks` (those of them to which a rule of the step alone applies), `interrupts`, `expires_at`;
     - one after the other: `messages`, `steps`;
     - merged by key: `private`, `tools`;
     - of the last part that tells them: `state`, `thread_state`, `usage`, `counts`;

@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal, TypeVar
 from interpose.errors import ConfigurationError
 from interpose.messages import ToolCall, Value
 from interpose.output import as_type
-from interpose.text import to_jsonable
+from interpose.text import is_clean, to_jsonable
 
 PayloadT = TypeVar("PayloadT")
 ResponseT = TypeVar("ResponseT")
@@ -43,8 +43,13 @@ class Interrupt(Generic[PayloadT, ResponseT]):
         """Return a question to be asked; *key* tells apart questions of one kind in one batch.
 
         Raises:
-            TypeError: the payload is not of the type of this interrupt, or `expires_at` is no aware datetime.
+            TypeError: the payload is not of the type of this interrupt, `expires_at` is no aware datetime, or one of the
+                others is no text.
         """
+        texts: tuple[tuple[str, object], ...] = (("key", key), ("message", message), ("reason", reason or self.id))
+        for name, text in texts:
+            if not isinstance(text, str) or not is_clean(text):
+                raise TypeError(f"{name} of interrupt {self.id!r} must be a text, got {text!a:.80}")
         if self.payload is not Any:
             try:
                 as_type(to_jsonable(payload), self.payload, strict=False)

@@ -17,7 +17,7 @@ import pytest
 
 from interpose.stores import MemoryStore, SQLStore, Store
 
-pytest.register_assert_rewrite("interpose.testing")
+pytest.register_assert_rewrite("interpose.testing.store_contract", "interpose.testing.store_threads")
 
 Pair = tuple[Store, Store]
 _schemas = count()

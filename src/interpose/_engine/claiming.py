@@ -82,7 +82,8 @@ async def _resumption(
         if call_id not in checkpoint.answered:
             agent = await _nested_agent(plan, checkpoint, call_id)
             inner_plan = agent._plan.nested_in(plan)
-            waits = checkpoint.status == "running" and not any(one.id in answers for one in inner.interrupts)
+            shown = {one.id for one in checkpoint.interrupts} if checkpoint.status == "paused" else set()
+            waits = not any([one.id in answers or one.id in shown for one in inner.interrupts])
             if waits and inner.status == "paused":
                 nested[call_id] = Resumption(inner, (), waits=True)
                 continue

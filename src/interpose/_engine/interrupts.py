@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from interpose._engine.plan import Hook, call_hook, name_of
 from interpose._engine.signals import Note, Rank, Signal
@@ -12,7 +15,7 @@ from interpose.errors import HookError
 from interpose.interrupts import Cancelled, InterruptRequest, OpenInterrupt, Rejected
 from interpose.messages import ToolCall, ToolResult
 from interpose.outcomes import Pause
-from interpose.text import canonical_json, to_jsonable
+from interpose.text import canonical_json
 
 if TYPE_CHECKING:
     from interpose._engine.run import Run
@@ -130,6 +133,12 @@ def _outermost(run: Run) -> Run:
     return run
 
 
+def shown_args(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return typed *args* as a person is shown them: as JSON, in which equal ones are equal."""
+    shown: dict[str, Any] = msgspec.json.decode(canonical_json(args))
+    return shown
+
+
 async def approved(run: Run, one: ToolPass, tool: Tool, call: ToolCall) -> bool:
     """Whether *call* may run now; where a person is to be asked first, the question is put on *one*."""
     if run.resumption is not None and (answer := run.resumption.approval_of(call, tool)) is not None:
@@ -148,7 +157,7 @@ async def approved(run: Run, one: ToolPass, tool: Tool, call: ToolCall) -> bool:
     message = f"Run {call.name}?"
     if cut:
         message = f"{call.name} was cut off while it ran, and may have taken effect. Run it again?"
-    asked = question(run, APPROVAL, None, call.replace(args=to_jsonable(call.args)), message)
+    asked = question(run, APPROVAL, None, call.replace(args=shown_args(call.args)), message)
     one.asked = (asked.replace(definition=APPROVAL),)
     one.noted = Note(Rank.PAUSE, Pause(APPROVAL))
     return False

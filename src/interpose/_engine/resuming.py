@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from interpose._engine.config import configure
-from interpose._engine.interrupts import APPROVAL, declined
+from interpose._engine.interrupts import APPROVAL, declined, shown_args
 from interpose._engine.plan import call_hook, name_of
 from interpose._engine.signals import Signal
 from interpose._engine.step import after_model, open_step, request_of, step
@@ -108,15 +108,19 @@ class Resumption:
                 continue
             if not isinstance(one.answer, Approved) or asked.name != call.name:
                 continue
-            if _same(tool, asked.args if one.answer.edited_args is None else one.answer.edited_args, call.args):
+            if one.answer.edited_args is None:
+                same = canonical_json(asked.args) == canonical_json(shown_args(call.args))
+            else:
+                same = _same(tool, one.answer.edited_args, call.args)
+            if same:
                 return one.answer
         return None
 
 
-def _same(tool: Tool, shown: Mapping[str, Any], args: Mapping[str, Any]) -> bool:
-    """Whether *args*, which are typed, are those that a person was *shown*, or wrote, as JSON."""
+def _same(tool: Tool, edited: Mapping[str, Any], args: Mapping[str, Any]) -> bool:
+    """Whether *args*, which are typed, are those that a person wrote."""
     try:
-        return canonical_json(tool.validate(shown)) == canonical_json(args)
+        return canonical_json(tool.validate(edited)) == canonical_json(args)
     except ArgumentError:
         return False
 
@@ -295,9 +299,8 @@ async def _request_again(run: Run, checkpoint: Checkpoint, response: ModelRespon
         runs = call.id not in checkpoint.answered and run.resumption.refusal is None and declined(run, call) is None  # type: ignore[union-attr]  # resumed
         if runs and call.name in offered and call.name not in there:
             raise ResumeError(f"the tool {call.name!r} was offered in this step alone, and is not there to go on with")
-    tools = [  # what needed a person's approval then needs it now
-        tool.replace(approval=True) if tool.approval is False and tool.name in checkpoint.asks else tool
-        for tool in there.values()
+    tools = [  # where the step had a rule of its own, that is gone: a person is asked
+        tool.replace(approval=True) if tool.name in checkpoint.asks else tool for tool in there.values()
     ]
     return request_of(run, config.replace(tools=tuple(tools)))
 

@@ -42,6 +42,10 @@ def whole_checkpoint(run: Run, interrupts: tuple[OpenInterrupt, ...]) -> Checkpo
 
 def paused_checkpoint(run: Run, interrupts: tuple[OpenInterrupt, ...], since: Written) -> Checkpoint:
     """Return what is new, *since* then, of *run*, which pauses on *interrupts*."""
+    if run.phase == "init" and run.resumption is not None:  # the step that it goes on with stays as it is
+        phase = run.resumption.checkpoint.phase
+        phase = "before_model" if phase == "model_stream" else phase
+        return resumed_checkpoint(run).replace(status="paused", phase=phase, interrupts=interrupts)
     phase = run.phase
     if any(one.asked for one in run.passes):
         phase = "input" if run.settling is None else "before_tools"
@@ -137,14 +141,16 @@ def saved_answers(run: Run) -> dict[str, SavedAnswer]:
 
 
 def offered(run: Run) -> dict[str, Any]:
-    """Return the names of the tools that the open step offers, and of those whose calls may need approval."""
+    """Return the names of the tools that the open step offers, and of those that it has a rule of its own for."""
     if run.settling is None:
         return {}
-    tools = run.settling[0].tools
-    return {
-        "offered": tuple([tool.name for tool in tools]),
-        "asks": tuple([tool.name for tool in tools if tool.approval is not False]),
-    }
+    tools, lasting = run.settling[0].tools, run.config.tools
+    names = tuple([tool.name for tool in tools])
+    if tools is lasting:
+        return {"offered": names}
+    rules = {tool.name: tool.approval for tool in lasting}
+    own = [one for one in tools if one.approval is not False and one.approval is not rules.get(one.name, False)]
+    return {"offered": names, "asks": tuple([one.name for one in own])}
 
 
 def grown(run: Run, since: Written) -> dict[str, Any]:

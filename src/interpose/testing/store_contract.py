@@ -3,7 +3,7 @@
 Each claim is an async function of two store objects on the same data, which is empty at first; of a store that lives
 in one object, pass that one twice. With pytest:
 
-    pytest.register_assert_rewrite("interpose.testing")
+    pytest.register_assert_rewrite("interpose.testing.store_contract", "interpose.testing.store_threads")
 
     @pytest.mark.parametrize("claim", STORE_CONTRACT, ids=lambda claim: claim.__name__)
     async def test_keeps_the_contract(claim, tmp_path):
