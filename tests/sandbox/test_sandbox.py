@@ -176,7 +176,7 @@ async def test_approval_asks_before_a_command_runs(tmp_path: Path) -> None:
     paused = await agent.run("Go.")
     assert paused.status == "interrupted"
     assert os.listdir(tmp_path) == []
-    result = await agent.resume(paused.checkpoint, {paused.interrupts[0].id: Approved()})
+    result = await agent.resume(paused.checkpoint or {}, {paused.interrupts[0].id: Approved()})
     assert (result.text, os.listdir(tmp_path)) == ("Done.", ["made"])
 
 
@@ -305,7 +305,7 @@ def test_folders_of_threads_differ() -> None:
 
 async def test_workspace_may_come_from_an_async_function_of_the_context(tmp_path: Path) -> None:
     async def of_user(ctx: Any) -> Path:
-        return tmp_path / ctx.context
+        return tmp_path / str(ctx.context)
 
     agent = agent_in(of_user, ("write_file", {"path": "a", "content": "x"}), isolation="none")
     await agent.run("Go.", context="ada")

@@ -18,7 +18,7 @@ from interpose.sandbox import bubblewrap
 from interpose.sandbox.errors import SandboxError, refused
 from interpose.sandbox.files import Entry, Files
 from interpose.sandbox.limits import CommandLimits
-from interpose.sandbox.process import MARK, CommandResult, run_process
+from interpose.sandbox.process import MARK, CommandResult, Processes
 from interpose.sandbox.tree import Ignored
 from interpose.sandbox.watch import Watch
 
@@ -63,6 +63,7 @@ class Box:
         self._root = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         names = (bubblewrap.MOUNT,) if self.isolation == "bubblewrap" else (str(workspace), bubblewrap.MOUNT)
         self.files = Files(self._root, names, options.ignored, options.limits.max_file_bytes)
+        self._processes = Processes()
         self._editing = asyncio.Lock()
 
     @property
@@ -79,6 +80,7 @@ class Box:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self._processes.over()
         if self.watch is not None:
             await self.watch.finish()
         os.close(self._root)
@@ -124,12 +126,15 @@ class Box:
                 network=options.network,
             )
             told = bubblewrap.environment(env)
-            return await run_process(argv, env=told, cwd=None, limits=limits, timeout_s=seconds)
+            tells = bubblewrap.TELLS_INSIDE
+            return await self._processes.run(
+                argv, env=told, cwd=None, limits=limits, timeout_s=seconds, tells_inside=tells
+            )
         told = {"PATH": os.environ.get("PATH", bubblewrap.PATH), "HOME": str(self.workspace), "LANG": "C.UTF-8", **env}
         told[MARK] = token_hex(16)
         argv = bubblewrap.limited(argv, limits, isolated=False)
         where = str(self.workspace / folder)
-        return await run_process(argv, env=told, cwd=where, limits=limits, timeout_s=seconds)
+        return await self._processes.run(argv, env=told, cwd=where, limits=limits, timeout_s=seconds)
 
     # Files.
 
@@ -164,10 +169,11 @@ class Box:
     ) -> tuple[Match, ...]:
         """Return the lines of text files that *pattern* is in, an extended regular expression or a plain text.
 
-        *glob* chooses files by name (`*.py`), or by path (`src/*`). It is a command, so that no expression can keep the run busy.
+        *glob* chooses files by name (`*.py`), or by path (`src/*`). A command searches, so that no expression can keep
+        the run busy.
         """
         folder, start = await asyncio.to_thread(self._searched, path)
-        argv = ["grep", "-rnIZ", "-E" if regex else "-F", "--color=never", f"--max-count={limit}"]
+        argv = ["grep", "-rnHIZ", "-E" if regex else "-F", "--color=never", f"--max-count={limit}"]
         if glob is not None and "/" not in glob:
             argv.append(f"--include={glob}")  # the first of these options says what becomes of all others
         for one in self.options.ignore:

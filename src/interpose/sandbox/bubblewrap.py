@@ -15,6 +15,8 @@ from interpose.sandbox.limits import CommandLimits
 
 MOUNT = "/workspace"
 PATH = "/usr/local/bin:/usr/bin:/bin"
+TELLS_INSIDE = "--info-fd"
+"""The option by which it says, as JSON on a descriptor, which process is the first one inside."""
 _NOBODY = "65534"
 _LINKED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime")

@@ -1,6 +1,7 @@
 """Running one process to its end: what it prints, how long it may take, what it may use, and the end of its tree."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ from interpose.sandbox.limits import CommandLimits
 
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _LOOK_S = 0.1
+_END_S = 10.0
 MARK = "INTERPOSE_SANDBOX_ID"
 """The variable by which processes of a command that runs without isolation are found again."""
 
@@ -106,34 +108,146 @@ class Printed:
         self.too_much.cancel()
 
 
-async def run_process(
-    argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None, limits: CommandLimits, timeout_s: float
-) -> CommandResult:
-    """Run *argv* and return how it ended; its tree is killed at the end, when its time is up, and on a cancellation.
+class Inside:
+    """The first process inside a sandbox: once it has ended, so has everything else in there.
 
-    Raises:
-        SandboxError: it could not be started.
+    The sandbox's own process, which is the one that is started, ends a moment before. *option* is the one by which it
+    says, as JSON on a descriptor, which process that is; without it there is none.
     """
+
+    def __init__(self, option: str | None) -> None:
+        self.option = option
+        self.loop = asyncio.get_running_loop()
+        self.said = b""
+        self.pidfd: int | None = None
+        if option is not None:
+            self.outlet, self.inlet = os.pipe()
+            os.set_blocking(self.outlet, False)
+            self.loop.add_reader(self.outlet, self._read)
+
+    def argv(self, argv: Sequence[str]) -> list[str]:
+        """Return *argv* with that option."""
+        return list(argv) if self.option is None else [argv[0], self.option, str(self.inlet), *argv[1:]]
+
+    def passed(self) -> tuple[int, ...]:
+        """Return the descriptors that the process is to have."""
+        return () if self.option is None else (self.inlet,)
+
+    def started(self) -> None:
+        """Close what only the process is to have."""
+        if self.option is not None:
+            os.close(self.inlet)
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self.outlet, 4096)
+        except BlockingIOError:
+            return
+        self.said += data
+        if data and b"}" not in data:
+            return
+        self.loop.remove_reader(self.outlet)
+        with suppress(OSError, ValueError, KeyError):
+            self.pidfd = os.pidfd_open(json.loads(self.said)["child-pid"])
+
+    async def end(self) -> bool:
+        """Kill it, and wait until all is over; False where it is not known."""
+        if self.option is not None and self.pidfd is None:
+            self._read()
+        if self.pidfd is None:
+            return False
+        with suppress(OSError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+        over: asyncio.Future[None] = self.loop.create_future()
+        self.loop.add_reader(self.pidfd, over.cancel)
+        await asyncio.wait([over], timeout=_END_S)
+        self.loop.remove_reader(self.pidfd)
+        return True
+
+    def close(self) -> None:
+        """Give back the descriptors."""
+        if self.option is not None:
+            self.loop.remove_reader(self.outlet)
+            os.close(self.outlet)
+        if self.pidfd is not None:
+            os.close(self.pidfd)
+
+
+class Processes:
+    """The processes of one box: each is lived through by a task of its own, which nobody can cut off."""
+
+    def __init__(self) -> None:
+        self.tasks: set[asyncio.Task[CommandResult]] = set()
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str | None,
+        limits: CommandLimits,
+        timeout_s: float,
+        tells_inside: str | None = None,
+    ) -> CommandResult:
+        """Run *argv* and return how it ended; its tree is killed at the end, when its time is up, on a cancellation.
+
+        *tells_inside* is the option of a sandbox for `Inside`.
+
+        Raises:
+            SandboxError: it could not be started.
+        """
+        stop: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        living = asyncio.get_running_loop().create_task(
+            _live(argv, env, cwd, limits, timeout_s, stop, tells_inside), name="interpose sandbox command"
+        )
+        self.tasks.add(living)
+        living.add_done_callback(self.tasks.discard)
+        try:
+            return await asyncio.shield(living)
+        except asyncio.CancelledError:
+            if not stop.done():
+                stop.set_result("cancelled")
+            await asyncio.wait([living])  # not for ever: it is being killed
+            if not living.cancelled():
+                living.exception()
+            raise
+
+    async def over(self) -> None:
+        """Wait for those that are being killed."""
+        if self.tasks:
+            await asyncio.wait([*self.tasks])
+
+
+async def _live(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str | None,
+    limits: CommandLimits,
+    timeout_s: float,
+    stop: "asyncio.Future[str]",
+    tells_inside: str | None,
+) -> CommandResult:
+    """Live through one process, until it ends or there is a reason to stop it; *stop* gives one from outside."""
     started = time.monotonic()
     output = Output(limits.max_output_bytes)
-    printed = Printed(output, limits.max_printed_bytes)
+    printed, inside = Printed(output, limits.max_printed_bytes), Inside(tells_inside)
     try:
-        process = await _start(argv, env, cwd, printed.inlet)
+        process = await _start(argv, env, cwd, printed.inlet, inside)
         guard = asyncio.ensure_future(_guard(process.pid, limits))
         ended = asyncio.ensure_future(process.wait())
         try:
-            done, _ = await asyncio.wait(
-                (ended, guard, printed.too_much), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
-            )
+            reasons = (guard, printed.too_much, stop)
+            done, _ = await asyncio.wait((ended, *reasons), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             stopped = None if ended in done else f"it took longer than {timeout_s:g} s"
-            for reason in (guard, printed.too_much):
+            for reason in reasons:
                 stopped = reason.result() if reason in done else stopped
         finally:
             guard.cancel()
             kill_tree(process.pid, env.get(MARK))
-            await asyncio.shield(asyncio.ensure_future(asyncio.wait([ended], timeout=10)))
+            await _over(process.pid, ended, inside)
     finally:
         printed.close()
+        inside.close()
     text, cut = output.text()
     return CommandResult(
         exit_code=process.returncode if stopped is None else None,
@@ -144,26 +258,38 @@ async def run_process(
     )
 
 
+async def _over(pid: int, ended: "asyncio.Future[int]", inside: Inside) -> None:
+    """Wait until nothing is left of a tree that was killed."""
+    await asyncio.wait([ended], timeout=_END_S)
+    if await inside.end():
+        return
+    for _ in range(100):  # killed before it could say who is inside: all are still of its group
+        try:
+            os.killpg(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            return
+        await asyncio.sleep(0.01)
+
+
 async def _start(
-    argv: Sequence[str], env: Mapping[str, str], cwd: str | None, inlet: int
+    argv: Sequence[str], env: Mapping[str, str], cwd: str | None, inlet: int, inside: Inside
 ) -> asyncio.subprocess.Process:
     try:
         return await asyncio.create_subprocess_exec(
-            *argv,
+            *inside.argv(argv),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=inlet,
             stderr=asyncio.subprocess.STDOUT,
             env=env,
             cwd=cwd,
             start_new_session=True,
+            pass_fds=inside.passed(),
         )
     except (OSError, ValueError) as error:
         raise SandboxError(f"the command could not be started: {error}") from error
-    except BaseException:
-        kill_marked(env.get(MARK))
-        raise
     finally:
         os.close(inlet)
+        inside.started()
 
 
 async def _guard(pid: int, limits: CommandLimits) -> str:

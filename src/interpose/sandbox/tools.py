@@ -55,9 +55,7 @@ def make_tools(
 
 def with_network(description: str) -> str:
     """Return the *description* of a tool where commands reach the network."""
-    return description.replace(", and has no network", ", and reaches the network").replace(
-        "questions, and", "questions and"
-    )
+    return description.replace("has no network", "reaches the network")
 
 
 def _commands(box_of: Callable[[Any], Box]) -> dict[str, Callable[..., Any]]:
