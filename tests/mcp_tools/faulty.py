@@ -1,6 +1,7 @@
 """A tool server in bare JSON lines, whose tools go wrong in every way. Run as a script; the standard library alone.
 
-Arguments: how it begins ("well", "silent", "exit", "banner", "pages", "endless", "odd", "invalid"),
+Arguments: how it begins ("well", "silent", "exit", "banner", "pages", "endless", "odd", "invalid",
+"once", "restless"),
 and a file that each message it gets is appended to.
 """
 
@@ -162,6 +163,8 @@ def answer(message: dict[str, Any]) -> None:
             },
         )
     elif method == "tools/list":
+        if how == "restless":
+            send(method="notifications/tools/list_changed")
         send(id=number, result=listed((message.get("params") or {}).get("cursor")))
     elif method == "tools/call":
         result = call(number, message["params"])
@@ -174,6 +177,11 @@ def answer(message: dict[str, Any]) -> None:
 if how == "exit":
     whisper("error: GITHUB_TOKEN is not set")
     sys.exit(7)
+if how == "once":
+    if os.path.exists(diary + ".once"):
+        whisper("error: the password hunter2 is wrong")
+        sys.exit(7)
+    open(diary + ".once", "w").close()
 if how == "banner":
     babble(b"Welcome to the server!\n")
 for line in sys.stdin:

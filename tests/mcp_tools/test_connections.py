@@ -225,6 +225,16 @@ async def test_crash_fails_the_siblings_and_the_next_run_works() -> None:
     assert (await outcome(tools, ECHO))[0].data == "hi"
 
 
+async def test_what_a_server_said_as_it_failed_is_not_for_the_model(tmp_path: Path) -> None:
+    tools = MCPTools(faulty("once", tmp_path / "diary"), name="it")
+    async with playing(("crash_once", {}), tools=tools) as agent:
+        (result,) = (await agent.run("go")).steps[0].tool_results
+        assert result.is_error
+        assert result.data == "the tool server it cannot be used: ended with code 7"
+        with pytest.raises(ToolServerError, match="ended with code 7; it said: error: the password hunter2 is wrong"):
+            await agent.run("go")
+
+
 # Cancelled.
 
 

@@ -10,7 +10,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context, Image
 from tests.mcp_tools.stage import faulty, offered, outcome, playing, results, until
 
-from interpose import Agent, ImagePart
+from interpose import Agent, ImagePart, Limits, RunAborted
 from interpose.mcp import MCPTools
 from interpose.testing import ScriptedModel, calls, collect
 from interpose.testing import text as says
@@ -126,6 +126,37 @@ async def test_server_may_call_the_model_where_it_is_allowed() -> None:
     asked = model.requests[1]
     assert (asked.messages[0].text, asked.instructions, asked.settings.max_tokens) == ("Which city?", "Be brief.", 7)
     assert asked.call_class == "mcp_sampling"
+
+
+async def test_abort_ends_the_model_call_of_a_server_too() -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: Any) -> Any:
+        began.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    model = ScriptedModel(calls(("ask", SAMPLE)), slow, "done")
+    async with (
+        Agent(model, middleware=[MCPTools(faulty(), sampling=True)]) as agent,
+        agent.stream("go") as run,
+    ):
+        await began.wait()
+        run.abort("enough")
+        with pytest.raises(RunAborted):
+            await run.result()
+        async with asyncio.timeout(2):
+            await ended.wait()
+
+
+async def test_limit_of_the_run_holds_for_the_model_calls_of_a_server() -> None:
+    model = ScriptedModel(calls(("ask", SAMPLE)), "never", "never")
+    tools = MCPTools(faulty(), sampling=True)
+    async with Agent(model, middleware=[tools], limits=Limits(max_model_calls=1)) as agent:
+        run = await agent.run("go")
+    assert (run.finish_reason, len(model.requests)) == ("limit", 1)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Which tools of a server are offered, under what names, with what effect and approval, and as the list changes."""
 
+import asyncio
 import logging
 from typing import Any
 
@@ -104,9 +105,12 @@ async def test_tool_named_as_one_of_the_agent_is_refused() -> None:
     await agent.aclose()
 
 
-async def test_two_servers_with_tools_of_one_name_are_refused() -> None:
-    agent = Agent(ScriptedModel("hi"), middleware=[MCPTools(faulty(), name="a"), MCPTools(faulty(), name="b")])
-    with pytest.raises(ConfigurationError, match=r"one of MCPTools\(a\), one of MCPTools\(b\); give MCPTools a prefix"):
+@pytest.mark.parametrize("second", ["a", "b"])
+async def test_two_servers_with_tools_of_one_name_are_refused(second: str) -> None:
+    agent = Agent(ScriptedModel("hi"), middleware=[MCPTools(faulty(), name="a"), MCPTools(faulty(), name=second)])
+    with pytest.raises(
+        ConfigurationError, match=rf"one of MCPTools\(a\), one of MCPTools\({second}\); give MCPTools a pre"
+    ):
         await agent.run("go")
     await agent.aclose()
 
@@ -174,6 +178,20 @@ async def test_tool_taken_away_at_init_stays_away_when_the_list_changes() -> Non
         await agent.run("go")
     assert "hang" not in offered(agent, 1)
     assert "grown" in offered(agent, 1)
+
+
+async def test_list_that_never_rests_does_not_hold_runs_up() -> None:
+    async with asyncio.timeout(20), playing(ECHO, tools=MCPTools(faulty("restless"))) as agent:
+        assert [results(await agent.run("go")) for _ in range(5)] == [["hi"]] * 5
+
+
+async def test_what_it_brings_can_be_seen_once_it_is_open() -> None:
+    mcp = MCPTools(faulty(), include=["echo", "write"], prefix="x_")
+    assert list(mcp.brings) == []
+    async with playing(("x_echo", {"text": "hi"}), tools=mcp) as agent:
+        await agent.run("go")
+        assert [one.name for one in mcp.brings] == ["x_echo", "x_write"]
+        assert {one.origin for one in mcp.brings} == {mcp.name}
 
 
 # Wrong arguments of our own.

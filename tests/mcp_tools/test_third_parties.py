@@ -44,7 +44,7 @@ async def over_http() -> AsyncIterator[tuple[str, Any]]:
         env = {**os.environ, "PORT": str(port)}
         held.append(await asyncio.create_subprocess_exec(*command, env=env, stdout=quiet, stderr=quiet))
         async with asyncio.timeout(30):
-            while not await listens(port):
+            while not await listens(port):  # noqa: ASYNC110  # what is waited for is another process
                 await asyncio.sleep(0.05)
 
     async def stop() -> None:

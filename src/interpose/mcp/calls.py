@@ -36,7 +36,7 @@ async def call_tool(connections: Connections, name: str, effect: str, ctx: Any, 
         try:
             connection = await connections.live()
         except ToolServerError as error:
-            return _error(str(error))
+            return _error(error.brief)
         label = connection.target.label
         try:
             return await _send(connection, name, ctx, arguments)

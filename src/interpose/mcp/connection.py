@@ -23,6 +23,8 @@ logger = logging.getLogger("interpose.mcp")
 MAX_PAGES = 1000
 MAX_TOOLS = 10_000
 RELISTEN_S = 1.0
+MAX_RELISTS = 5
+RELIST_S = 0.1
 CLOSE_S = 10.0
 """How long closing waits; a process is given up to 4 s to leave before it is killed."""
 
@@ -47,9 +49,9 @@ class Connection:
         self.tools: tuple[Any, ...] = ()
         self.client: Any = None
         self.calls: list[Any] = []
-        """The contexts of the calls that are under way."""
+        """The calls that are under way."""
         self.over = False
-        self.why = ""
+        self.why = self._details = ""
         self.failure: BaseException | None = None
         self._listed = listed
         self._timeout_s = connect_timeout_s
@@ -84,7 +86,8 @@ class Connection:
             await asyncio.shield(self._ready)
         if self.client is None:
             label = self.target.label
-            raise ToolServerError(f"the tool server {label} cannot be used: {self.why}", label) from self.failure
+            brief = f"the tool server {label} cannot be used: {self.why}"
+            raise ToolServerError(brief + self._details, label, brief=brief) from self.failure
         return self
 
     async def freshened(self) -> None:
@@ -164,7 +167,7 @@ class Connection:
         finally:
             self.over = True
             if self.client is None:
-                self.why += self._details()
+                self._details = self._find_details()
             self._set_ready()
             self._fresh.set()
             for task in self._made:
@@ -178,7 +181,7 @@ class Connection:
     def _too_late(self) -> None:
         self.end(f"it did not answer within {self._timeout_s:g} s (connect_timeout_s)")
 
-    def _details(self) -> str:
+    def _find_details(self) -> str:
         """Return what else is known of a connection that could not be opened."""
         found = [getattr(self.transport, "problem", "")]
         if isinstance(self.transport, Process):
@@ -198,9 +201,13 @@ class Connection:
             while not self._ending:
                 await self._wake.wait()
                 self._wake.clear()
-                while self._stale and not self._ending:
+                for _ in range(MAX_RELISTS):
+                    if not self._stale or self._ending:
+                        break
                     self._stale = False  # a notification that comes while it lists makes it list again
                     await self._refresh(client)
+                else:
+                    await asyncio.sleep(RELIST_S)  # a list that never rests must not keep runs waiting
                 self._fresh.set()
         finally:
             if listener is not None:
@@ -253,6 +260,10 @@ class Connections:
     def here(self) -> Connection | None:
         """Return the connection of the running loop, if it has one."""
         return self._held.get(asyncio.get_running_loop())
+
+    def newest(self) -> tuple[Any, ...]:
+        """Return the tools of the last connection that was made."""
+        return next((one.tools for one in reversed(tuple(self._held.values()))), ())
 
     async def live(self) -> Connection:
         """Return a usable connection of the running loop, made anew where there is none or it was lost.

@@ -7,11 +7,15 @@ from interpose.errors import InterposeError
 
 
 class ToolServerError(InterposeError):
-    """A tool server cannot be reached, or does not speak the protocol; *server* is its label."""
+    """A tool server cannot be reached, or does not speak the protocol; *server* is its label.
 
-    def __init__(self, message: str, server: str = "") -> None:
+    *brief* is the text without what the server itself said, which is not for models.
+    """
+
+    def __init__(self, message: str, server: str = "", *, brief: str = "") -> None:
         super().__init__(message)
         self.server = server
+        self.brief = brief or message
 
 
 def roots_of(error: BaseException) -> Iterator[BaseException]:

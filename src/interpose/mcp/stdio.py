@@ -148,11 +148,15 @@ class Process:
 
     async def _write(self) -> None:
         assert self._process.stdin is not None
-        with suppress(OSError, anyio.ClosedResourceError):  # its end is noticed by the reader
+        try:
             async for message in self._outbox:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                self._process.stdin.write(text.encode("utf-8", "replace") + b"\n")
+                self._process.stdin.write(text.encode() + b"\n")
                 await self._process.stdin.drain()
+        except (OSError, anyio.ClosedResourceError):
+            return  # its end is noticed by the reader
+        except ValueError as error:
+            self._on_end(f"could not be told: {error}")
 
     async def _listen(self) -> None:
         """Log what the server says on stderr, line by line."""

@@ -18,6 +18,7 @@ from interpose.mcp.offers import Ask, Effect, Offering
 from interpose.mcp.sampling import sample
 from interpose.mcp.target import DEFAULT_MAX_BYTES, Target
 from interpose.middleware import Middleware
+from interpose.tools import Tool
 
 logger = logging.getLogger("interpose.mcp")
 
@@ -83,6 +84,11 @@ class MCPTools(Middleware[Any]):
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
+
+    @property
+    def brings(self) -> tuple[Tool, ...]:
+        """The tools as they are now, in the order of the server; none before it was opened."""
+        return self._connections.newest()
 
     async def open(self, agent: Any) -> None:
         """Connect, and list the tools."""
@@ -157,12 +163,13 @@ class MCPTools(Middleware[Any]):
         if connection.client is None:
             self._offering.check_names(self._target.label, [one.name for one in listed])
         connection.tools = self._offering.tools(listed, self.name, partial(call_tool, self._connections))
+        for one in connection.tools:
+            one.function.__dict__["brought_by"] = self
 
     def _check_clashes(self, others: Sequence[Any], own: Sequence[Any]) -> None:
-        names = {tool.name: tool for tool in own}
+        names = {tool.name for tool in own}
         for other in others:
-            mine = names.get(other.name)
-            if mine is not None and other.origin != self.name:
+            if other.name in names and getattr(other.function, "brought_by", None) is not self:
                 raise ConfigurationError(
                     f"two tools are called {other.name!r}: one of {other.origin or 'a hook'}, one of {self.name}; "
                     f"give MCPTools a prefix='...', or leave the tool out with exclude=[{other.name!r}]"
