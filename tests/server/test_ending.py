@@ -134,3 +134,26 @@ def test_what_cannot_be_served_is_said_in_a_line(tmp_path: Path, options: list[s
     assert done.returncode == 1
     assert said in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.timeout(120)
+async def test_worker_that_is_killed_is_missed_and_its_run_goes_on_in_another(tmp_path: Path) -> None:
+    async with process(tmp_path) as (first, served), process(tmp_path) as (second, _):
+        seen = []
+        with pytest.raises(httpx2.TransportError):
+            async with first.stream("POST", "/ag-ui/wait-0.7", json=run_input()) as answer:
+                async for one in frames(answer):
+                    seen.append(one)
+                    if one.type == "TOOL_CALL_END":
+                        await asyncio.sleep(0.2)  # for what was sent to reach the database too
+                        served.kill()
+        after = {"last-event-id": str(seen[-1].id)}
+        async with second.stream("GET", "/ag-ui/wait-0.7/runs/r1/events", headers=after) as answer:
+            rest = [one async for one in frames(answer)]
+        body = run_input(None, runId="r2", parentRunId="r1", resume=[])
+        async with second.stream("POST", "/ag-ui/wait-0.7", json=body) as answer:
+            found = [one async for one in frames(answer)]
+    assert [one.id for one in seen] == list(range(len(seen)))
+    assert [(one.type, one.event.to_dict().get("code")) for one in rest] == [("RUN_ERROR", "lost")]
+    assert types_of(found)[-1] == "RUN_FINISHED"
+    assert "TOOL_CALL_RESULT" in types_of(found)

@@ -27,6 +27,11 @@ FORGET = """DELETE FROM interpose_served
     WHERE heard_at < {now} - ? AND (status <> 'running' OR heard_at < {now} - 86400)"""
 
 
+SHORT_CHARS = 500_000
+"""Events of up to this length together are a short write. It may be one of many rows, which a thread does far slower:
+each row would wait until the event loop lets go of the interpreter."""
+
+
 class Driver(Protocol):
     """Runs operations on one database."""
 
@@ -45,7 +50,7 @@ class SQLEventLog:
 
     async def begin(self, run: ServedRun, /) -> bool:
         """Note that a run begins; False where there is one of this id."""
-        return bool(await self._driver.run(Operation(lambda: _begin(run))))
+        return bool(await self._driver.run(Operation(lambda: _begin(run), is_short=True)))
 
     async def drop(self, run_id: str, /) -> None:
         """Forget a run that did not begin after all."""
@@ -55,7 +60,8 @@ class SQLEventLog:
         """Append events, and note how their runs do."""
         rows = [(one.run_id, seq, data, one.run_id) for one in logged for seq, data in one.events]
         ended = [(one.status, one.run_id) for one in logged if one.status != "running"]
-        await self._driver.run(Operation(lambda: _append(rows, ended)))
+        is_short = sum([len(row[2]) for row in rows]) < SHORT_CHARS
+        await self._driver.run(Operation(lambda: _append(rows, ended), is_short=is_short))
 
     async def read(self, run_id: str, after: int, limit: int, /) -> tuple[Sequence[tuple[int, str]], ServedRun | None]:
         """Return events, and the run as it was then."""
@@ -73,7 +79,7 @@ class SQLEventLog:
 
     async def beat(self, worker: str, /) -> Sequence[str]:
         """Note that a worker lives, and return which of its runs are to be stopped."""
-        found: Sequence[str] = await self._driver.run(Operation(lambda: _beat(worker)))
+        found: Sequence[str] = await self._driver.run(Operation(lambda: _beat(worker), is_short=True))
         return found
 
     async def threads(self, agent: str, owner: str, limit: int, before: float | None, /) -> Sequence[ServedThread]:
