@@ -43,8 +43,8 @@ class Interrupt(Generic[PayloadT, ResponseT]):
         """Return a question to be asked; *key* tells apart questions of one kind in one batch.
 
         Raises:
-            TypeError: the payload is not of the type of this interrupt, `expires_at` is no aware datetime, or one of the
-                others is no text.
+            TypeError: the payload is not of the type of this interrupt, `expires_at` is no aware datetime, or a text is
+                none.
         """
         texts: tuple[tuple[str, object], ...] = (("key", key), ("message", message), ("reason", reason or self.id))
         for name, text in texts:

@@ -111,7 +111,10 @@ async def _nested_agent(plan: Plan, checkpoint: Checkpoint, call_id: str) -> Age
 async def _found(run: Run, paused: Any) -> Checkpoint:
     store = run.agent.store
     if isinstance(paused, Mapping):
-        return unseal(paused, await key_of(run.agent))
+        sealed = unseal(paused, await key_of(run.agent))
+        if store is None:
+            return sealed
+        paused = sealed.run_id  # the store knows more, and whether it was used
     if not isinstance(paused, str):
         raise ResumeError(f"resume takes the id of a paused run, or the checkpoint of its result; got {paused!r:.80}")
     if store is None:

@@ -11,6 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from interpose._engine.chain import Layer
+from interpose._engine.saved_state import check_saved_state
 from interpose.capabilities import Capability
 from interpose.errors import CapabilityError, ConfigurationError
 from interpose.middleware import HOOKS, FunctionMiddleware, Middleware
@@ -152,6 +153,8 @@ class Plan:
         self.tools = _tools(tools, self.middleware)
         self.provides = any(one.provides for one in self.middleware)
         check_capabilities(self.middleware)
+        for one in self.middleware:
+            check_saved_state(one, name_of(one))
         self.interrupts = _interrupts(self.middleware)
 
     def nested_in(self, outer: Plan | None, extra: Sequence[Any] = ()) -> Plan:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from interpose._engine.config import configure
 from interpose._engine.interrupts import APPROVAL, declined, shown_args
 from interpose._engine.plan import call_hook, name_of
+from interpose._engine.saved_state import state_of
 from interpose._engine.signals import Signal
 from interpose._engine.step import after_model, open_step, request_of, step
 from interpose.checkpoint import Checkpoint
@@ -167,7 +166,7 @@ def restore(run: Run, stored: tuple[Message, ...]) -> tuple[()]:
     for one in run.plan.middleware:
         saved = checkpoint.private.get(saved_name(run.plan, one)) if one.saved else None
         if saved is not None:
-            run.private[id(one)] = _state_of(one, saved.data)
+            run.private[id(one)] = state_of(one, saved.data)
     return ()
 
 
@@ -185,12 +184,6 @@ def _restore_counts(run: Run, checkpoint: Checkpoint) -> None:
     meter.tool_calls = sum([len(one.tool_results) for one in steps])
     if checkpoint.usage is not None:
         meter.tokens, meter.cost = checkpoint.usage.total_tokens or 0, checkpoint.usage.cost_usd or 0.0
-
-
-def _state_of(middleware: Any, data: Any) -> Any:
-    """Return saved private state as what the middleware's `run_state` makes, where that is a type."""
-    kind = type(middleware).run_state
-    return msgspec.convert(data, kind, strict=False) if isinstance(kind, type) else data
 
 
 def _messages(run: Run, checkpoint: Checkpoint) -> tuple[Message, ...]:

@@ -60,6 +60,7 @@ def paused_checkpoint(run: Run, interrupts: tuple[OpenInterrupt, ...], since: Wr
         number=run.number + (phase == STRUCTURED),
         phase=phase,
         **offered(run),
+        started=still_cut(run),
         answered={one.tool_call_id: one for one in answered},
         passed=tuple(sorted({*run.passed, *BOUNDARIES[:reached]})),
         kept=tuple(_kept(run)),
@@ -90,13 +91,6 @@ def resumed_checkpoint(run: Run) -> Checkpoint:
     assert resumption is not None
     was = resumption.checkpoint
     again = was.phase in BEFORE_ANSWER
-    approved = {  # a person said so knowing that they were cut
-        one.interrupt.tool_call.id
-        for one in resumption.answers
-        if one.interrupt.tool_call is not None
-        and one.interrupt.definition == APPROVAL
-        and isinstance(one.answer, Approved)
-    }
     return was.replace(
         run_id=run.run_id,
         part=0,
@@ -110,13 +104,28 @@ def resumed_checkpoint(run: Run) -> Checkpoint:
                 if not again or one.number < was.number
             ]
         ),
-        started=tuple([one for one in was.started if one not in approved]),
+        started=still_cut(run),
         interrupts=(),
         expires_at=None,
         resolved=tuple([one.interrupt for one in run.answers]),
         answers={**saved_answers(run), **was.answers},
         **first_fields(run),
     )
+
+
+def still_cut(run: Run) -> tuple[str, ...]:
+    """Return the calls that change something and were cut, but for those that a person lets run again."""
+    resumption = run.resumption
+    if resumption is None or not resumption.checkpoint.started:
+        return ()
+    approved = {
+        one.interrupt.tool_call.id
+        for one in resumption.answers
+        if one.interrupt.tool_call is not None
+        and one.interrupt.definition == APPROVAL
+        and isinstance(one.answer, Approved)
+    }
+    return tuple([one for one in resumption.checkpoint.started if one not in approved])
 
 
 def first_fields(run: Run, committed: int | None = None) -> dict[str, Any]:
