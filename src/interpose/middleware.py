@@ -243,7 +243,7 @@ class Middleware(Generic[ContextT]):
         """See the start and the end of every entry of the run's record."""
 
     def on_file(self, ctx: RunContext[ContextT], event: FileEvent) -> Maybe[None]:
-        """See every file that changes in the sandbox."""
+        """See every file that changes in the sandbox, in order; before the hook of its kind."""
 
     def on_file_create(self, ctx: RunContext[ContextT], event: FileEvent) -> Maybe[None]:
         """See files created in the sandbox."""
