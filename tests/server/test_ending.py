@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from tests.server.serving import frames, run_input, types_of
+from tests.server.serving import Frame, frames, run_input, types_of
 
 from interpose.stores import SQLStore
 
@@ -139,14 +139,18 @@ def test_what_cannot_be_served_is_said_in_a_line(tmp_path: Path, options: list[s
 @pytest.mark.timeout(120)
 async def test_worker_that_is_killed_is_missed_and_its_run_goes_on_in_another(tmp_path: Path) -> None:
     async with process(tmp_path) as (first, served), process(tmp_path) as (second, _):
-        seen = []
-        with pytest.raises(httpx2.TransportError):
+        seen: list[Frame] = []
+
+        async def read_and_kill() -> None:
             async with first.stream("POST", "/ag-ui/wait-0.7", json=run_input()) as answer:
                 async for one in frames(answer):
                     seen.append(one)
                     if one.type == "TOOL_CALL_END":
                         await asyncio.sleep(0.2)  # for what was sent to reach the database too
                         served.kill()
+
+        with pytest.raises(httpx2.TransportError):
+            await read_and_kill()
         after = {"last-event-id": str(seen[-1].id)}
         async with second.stream("GET", "/ag-ui/wait-0.7/runs/r1/events", headers=after) as answer:
             rest = [one async for one in frames(answer)]

@@ -94,6 +94,22 @@ async def test_only_a_clear_yes_runs_the_call(payload: Any, expected: list[int])
     assert paid == expected
 
 
+async def test_snapshot_after_an_edit_tells_nothing_of_a_failed_tool() -> None:
+    @tool
+    def break_in() -> str:
+        """Fail."""
+        raise ValueError("db password=hunter2")
+
+    model = ScriptedModel(calls(("pay", {"amount": 5}), ("break_in", {})), "Paid.")
+    async with served(Agent(model, tools=[pay, break_in], store=MemoryStore())) as site:
+        (question,) = questions(await site.ask())
+        edited = answer(question, {"approved": True, "editedArgs": {"amount": 3}})
+        told = (await site.post("/ag-ui/a", json=run_input(None, runId="r2", resume=edited))).text
+    assert "hunter2" not in told
+    assert '"MESSAGES_SNAPSHOT"' in told
+    assert paid == [3]
+
+
 async def test_withdrawn_question_lets_the_run_go_on(make_store: Stores) -> None:
     async with served(asking(make_store())) as site:
         (question,) = questions(await site.ask())

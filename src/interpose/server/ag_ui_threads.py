@@ -7,11 +7,9 @@ from typing import Any
 from interpose.event_log import ServedThread
 from interpose.events import messages_to_wire
 from interpose.interrupts import OpenInterrupt
-from interpose.messages import Message, ToolMessage
 from interpose.server.caller import kept_id, told_id
 from interpose.server.client_tools import ASKED
-from interpose.server.failures import ShownError, error_id, told
-from interpose.server.frames import TOOL_FAILED, bound
+from interpose.server.frames import Failed, Shown, bound
 from interpose.server.runs import Runs
 
 MOST = 100
@@ -47,25 +45,13 @@ async def thread(runs: Runs, name: str, owner: str, thread_id: str) -> dict[str,
     waiting = await questions(runs, name, owner, thread_id)
     if not messages and not going and not waiting:
         return None
+    shown = Shown(owner, kept, Failed(), runs.options.show_error)
     return {
         "threadId": thread_id,
-        "messages": _shown(messages, runs),
+        "messages": [shown.message(one) for one in messages_to_wire(messages)],
         "runs": [told_id(owner, run) for run in going],
         "interrupts": waiting,
     }
-
-
-def _shown(messages: Sequence[Message], runs: Runs) -> Sequence[Mapping[str, Any]]:
-    """Return messages as they stand on the wire; what failed tools said is left to the model."""
-    wire = []
-    for message, shown in zip(messages, messages_to_wire(messages), strict=True):
-        if isinstance(message, ToolMessage) and message.is_error:
-            id = error_id(message.tool_call_id)
-            error = ShownError(kind="tool", code="tool_failed", text=message.text, error_id=id, public=TOOL_FAILED)
-            text = told(error, runs.options.show_error)
-            shown = {key: value for key, value in shown.items() if key != "metadata"} | {"content": text, "error": text}
-        wire.append(shown)
-    return wire
 
 
 async def questions(runs: Runs, name: str, owner: str, thread_id: str | None) -> list[dict[str, Any]]:

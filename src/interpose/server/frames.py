@@ -4,7 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from interpose._engine.signals import Rank, Signal
-from interpose.events import AnyEvent, RunErrorEvent, RunFinishedEvent, RunStartedEvent, ToolCallResultEvent
+from interpose.events import (
+    AnyEvent,
+    MessagesSnapshotEvent,
+    RunErrorEvent,
+    RunFinishedEvent,
+    RunStartedEvent,
+    ToolCallResultEvent,
+)
 from interpose.middleware import Middleware
 from interpose.server.caller import told_id
 from interpose.server.client_tools import ASKED
@@ -80,6 +87,8 @@ class Shown:
                 return self._finished(event)
             case RunErrorEvent():
                 return self._error(event)
+            case MessagesSnapshotEvent():
+                return event.replace(messages=tuple([self.message(one) for one in event.messages]))
             case ToolCallResultEvent():
                 if event.tool_call_id in self._failed.calls:
                     return event.replace(content=self.tool_failed(event.tool_call_id, str(event.content)))
@@ -94,6 +103,13 @@ class Shown:
         id = error_id(self._run_id, call_id)
         shown = ShownError(kind="tool", code="tool_failed", text=text, error_id=id, public=TOOL_FAILED)
         return told(shown, self._show)
+
+    def message(self, wire: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a message as it is shown: what a failed tool says is left to the model."""
+        if wire.get("role") != "tool" or "error" not in wire:
+            return wire
+        text = self.tool_failed(str(wire.get("toolCallId")), str(wire["error"]))
+        return {**{key: wire[key] for key in wire if key != "metadata"}, "content": text, "error": text}
 
     def _ids(self, event: RunStartedEvent | RunFinishedEvent) -> dict[str, str]:
         return {"thread_id": told_id(self._owner, event.thread_id), "run_id": told_id(self._owner, event.run_id)}
