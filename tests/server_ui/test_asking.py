@@ -138,6 +138,8 @@ async def test_several_questions_are_answered_together(browser: Any) -> None:
         await question.nth(0).get_by_role("button", name="Change").click()
         await question.nth(0).get_by_role("button", name="Reject").click()
         await question.nth(0).get_by_role("button", name="Reject").click()
+        await page.locator("#hint", has_text="One more question above waits for your answer.").wait_for()
+        await page.locator(".question:focus").wait_for()
         assert paid.amounts == []
         await question.nth(1).get_by_role("button", name="Approve").click()
         await finished(page)

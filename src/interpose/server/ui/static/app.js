@@ -16,8 +16,14 @@ const $ = (id) => document.getElementById(id);
 const WORDS = { running: "answering…", lost: "connection lost, trying again…", stopping: "stopping…" };
 
 const api = new Api(askToken);
-const state = { agents: [], agent: null, talk: null, shelf: null, list: null, dirty: false, follows: true, cost: 0 };
-const entries = new Entries($("entries"), { answer: (question, answer) => state.talk.answer(question, answer), retry: () => state.talk.retry() });
+const state = { agents: [], agent: null, talk: null, shelf: null, list: null, dirty: false, follows: true, leads: false, cost: 0 };
+const entries = new Entries($("entries"), { answer, retry: () => state.talk.retry() });
+
+/** Take an answer, and lead the keyboard on to what is asked next. */
+function answer(question, given) {
+  state.talk.answer(question, given);
+  state.leads = Boolean(given);
+}
 
 /** Draw at the next frame, however often this is called until then. */
 function draw() {
@@ -31,6 +37,10 @@ function drawn() {
   state.dirty = false;
   const { talk } = state;
   entries.draw();
+  if (talk.turn !== "wait") {
+    if (state.leads && talk.turn === "answer" && !isWriting()) toQuestion();
+    state.leads = false;
+  }
   if (state.follows) $("scroll").scrollTop = $("scroll").scrollHeight;
   $("down").hidden = state.follows;
   $("welcome").hidden = talk.kept.entries.length > 0;
@@ -40,11 +50,22 @@ function drawn() {
   $("stop").disabled = talk.state === "stopping";
   const open = talk.transcript.questions.length;
   $("send").disabled = talk.turn !== "write" || !$("prompt").value.trim();
-  $("hint").textContent = talk.turn === "answer" ? (open > 1 ? `${open} questions above wait for your answers.` : "The question above waits for your answer.") : "";
+  $("hint").textContent = talk.turn === "answer" ? hint(talk.transcript.questions) : "";
   $("leave").hidden = talk.turn !== "answer";
   $("link").textContent = WORDS[talk.state] || (open ? "waits for you" : "ready");
   $("link").className = `link is-${talk.busy ? talk.state : open ? "paused" : "live"}`;
   state.cost = performance.now() - began;
+}
+
+/** Whether a person is in the middle of a message; then the keyboard stays there. */
+function isWriting() {
+  return document.activeElement === $("prompt") && $("prompt").value !== "";
+}
+
+function hint(questions) {
+  const open = questions.filter((one) => !one.answer).length;
+  if (open > 1) return `${open} questions above wait for your answers.`;
+  return questions.length > 1 ? "One more question above waits for your answer." : "The question above waits for your answer.";
 }
 
 /** What a conversation tells: an "entry" changed, its "state" did, or its run is at its "end". */
@@ -68,7 +89,7 @@ function speak(talk, event) {
   if (event.type === "RUN_ERROR") $("alerts").textContent = event.code === "aborted" ? "Stopped." : `It went wrong: ${event.message}`;
   else if (question) $("alerts").textContent = `A question waits for your answer: ${question.message || question.reason}`;
   else $("news").textContent = said ? `${talk.kept.agent} says: ${said.text}` : "Finished.";
-  if (question && document.activeElement === $("prompt") && !$("prompt").value) requestAnimationFrame(() => requestAnimationFrame(toQuestion));
+  if (question && document.activeElement === $("prompt")) state.leads = true;
   else if (!question && document.activeElement === document.body) toPrompt();
 }
 
@@ -78,7 +99,7 @@ function toPrompt() {
 }
 
 function toQuestion() {
-  document.querySelector(".question:not(.is-settled)")?.focus({ preventScroll: false });
+  (document.querySelector(".question:not(.is-settled, .is-answered)") ?? document.querySelector(".question:not(.is-settled)"))?.focus({ preventScroll: false });
 }
 
 function save(talk, { now = false } = {}) {

@@ -28,7 +28,8 @@ export function questionOf(question, answer) {
     said.replaceChildren(el("span", { text: given ? oneLine(given.words, 300) : "" }));
     if (given && !question.settled) said.append(button("Change", () => answer(question, null), "small plain"));
     node.classList.toggle("is-settled", question.settled);
-    node.querySelector(".question-head").hidden = question.settled;
+    node.classList.toggle("is-answered", Boolean(given));
+    node.querySelector(".question-head").hidden = Boolean(given) || question.settled;
   };
   update();
   return { node, update };
