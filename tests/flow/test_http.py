@@ -132,7 +132,16 @@ async def test_bare_addresses_are_known_where_all_are_listened_at() -> None:
 
 
 @pytest.mark.parametrize(
-    "origin", ["http://evil.example", "null", "http://localhost:3000", "file://", "127.0.0.1:{port}"]
+    "origin",
+    [
+        "http://evil.example",
+        "null",
+        "http://localhost:3000",
+        "file://",
+        "127.0.0.1:{port}",
+        "http://[::1",
+        "http://127.0.0.1:{port}@evil.example",
+    ],
 )
 async def test_page_of_another_origin_is_refused(flow: Flow, origin: str) -> None:
     answer = await ask(flow.port, "/api/runs", origin=origin.format(port=flow.port))

@@ -194,6 +194,22 @@ def test_loop_that_ends_without_closing_frees_the_port_and_the_next_serves() -> 
     asyncio.run(agent.aclose())
 
 
+def test_loop_that_ends_while_a_page_listens_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    flow = Flow(port=free_port())
+    agent = agent_of(flow)
+
+    async def script(page: socket.socket) -> bytes:
+        await agent.run("go")
+        page.connect(("127.0.0.1", flow.port))
+        page.sendall(b"GET /api/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        return await asyncio.to_thread(page.recv, 100)
+
+    with socket.socket() as page:
+        assert asyncio.run(script(page)).startswith(b"HTTP/1.1 200")
+    assert caplog.records == []
+    asyncio.run(agent.aclose())
+
+
 def test_loop_that_is_closed_without_being_told_leaves_the_page_to_the_next() -> None:
     flow = Flow(port=free_port())
     agent = agent_of(flow, turns=2)

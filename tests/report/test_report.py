@@ -117,6 +117,29 @@ async def test_without_content_the_structure_alone_is_told(tmp_path: Path) -> No
     assert next(node["error"] for node in json.loads(raw)["nodes"] if node["kind"] == "tool") == "OSError"
 
 
+@pytest.mark.parametrize("said", ["whisper: no", "whisper", "Whisper"])
+async def test_report_without_content_leaves_out_what_a_refusal_says(tmp_path: Path, said: str) -> None:
+    class Refuses(Middleware):
+        def before_tool_call(self, ctx: Any, call: Any) -> Any:
+            return call.refuse(said)
+
+    report = Report(tmp_path, content=False)
+    result = await agent_of(calls(ONE), text("x"), tools=[echo], middleware=[report, Refuses()]).run("go")
+    nodes = find_run(tmp_path, result.run_id).nodes
+    assert [node["error"] for node in nodes if node["kind"] == "tool"] == ["error"]
+
+
+async def test_reader_that_changes_what_it_is_shown_loses_nobody_the_report(tmp_path: Path) -> None:
+    class Changes(Middleware):
+        def on_node(self, ctx: Any, node: Any) -> None:
+            if node.content and node.kind == "model":
+                node.content.clear()
+
+    result = await agent_of(calls(ONE), text("x"), tools=[echo], middleware=[Changes(), Report(tmp_path)]).run("go")
+    nodes = find_run(tmp_path, result.run_id).nodes
+    assert [(node["kind"], node["out"] is not None) for node in nodes[2:4]] == [("model", False), ("tool", True)]
+
+
 async def test_failed_and_aborted_runs_leave_reports_too(tmp_path: Path) -> None:
     class Aborts(Middleware):
         def before_model_call(self, ctx: Any, request: Any) -> None:
@@ -168,6 +191,11 @@ def test_folder_names_of_different_runs_differ() -> None:
     names = [folder_name(one) for one in (*IDS, "%2E.", "a%2Fb", "x" * 301, "%index.html")]
     assert len(set(names)) == len(names)
     assert not any("/" in name or name.startswith(".") or len(name) > 120 for name in names)
+
+
+@pytest.mark.parametrize("run_id", ["con", "AUX.json", "Com1", "nul"])
+def test_folder_is_not_named_like_a_device_of_windows(run_id: str) -> None:
+    assert folder_name(run_id) == f"%{run_id}"
 
 
 async def test_runs_at_once_are_all_listed(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ may do none of that, since the app is somebody else's.
 
 import asyncio
 import errno
+import logging
 import os
 import socket
 import sys
@@ -22,12 +23,22 @@ CLOSE_S = 1.0
 """How long pages that are open are given to hear that the server goes."""
 
 
+class _WithoutCuts(logging.Logger):
+    """Passes on what uvicorn says, but for requests that were cut: a loop that ends cuts those that are open."""
+
+    def handle(self, record: logging.LogRecord) -> None:
+        """Hand *record* to the log of the app."""
+        if not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError)):
+            logging.getLogger(self.name).handle(record)
+
+
 class QuietProtocol(H11Protocol):
     """Does not write requests into the access log of an app that is served by uvicorn itself."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.access_log = False
+        self.logger = _WithoutCuts("uvicorn.error", logging.WARNING)
 
 
 class Serving:

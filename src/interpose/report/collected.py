@@ -6,6 +6,8 @@ them as ranges, `[[first, count], …]`, of the tables `messages` and `tools`.
 
 from __future__ import annotations
 
+import logging
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +15,7 @@ import msgspec
 
 from interpose.info import Node
 
+logger = logging.getLogger("interpose")
 FORMAT = "interpose-report/1"
 Ranges = list[list[int]]
 
@@ -61,12 +64,13 @@ class Collected:
     *root* is the id of its first node. What nodes hold is made in `document`, when the run is over and off its loop.
     """
 
-    __slots__ = ("content", "nodes", "root")
+    __slots__ = ("content", "nodes", "root", "told")
 
     def __init__(self, content: bool, root: str) -> None:
         self.content = content
         self.root = root
         self.nodes: dict[str, Node] = {}
+        self.told = False
 
     def document(self) -> tuple[dict[str, Any], bytes]:
         """Return what a list of runs shows of this one, and everything as JSON; nothing is left here then."""
@@ -84,8 +88,15 @@ class Collected:
 
     def _compact(self, node: Node, messages: Table, tools: Table) -> Node:
         """Return *node* with what several share as ranges, or its structure alone."""
-        if not self.content:
+        try:
+            return self._told(node, messages, tools) if self.content else bare(node)
+        except Exception:  # another reader changed what it was shown, which all are shown
+            if not self.told:
+                self.told = True
+                logger.exception("the content of %s %r, and perhaps of others, is left out", node.kind, node.name)
             return bare(node)
+
+    def _told(self, node: Node, messages: Table, tools: Table) -> Node:
         content = node.content
         if node.kind != "model" or content is None or content["in"] is None:
             return node.whole()
@@ -113,17 +124,23 @@ def bare(node: Node) -> Node:
     """Return the structure of *node*: what was said is left out, also where an error or a change quotes it."""
     return node.replace(
         content=None,
-        error=None if node.error is None else _kind(node.error),
+        error=None if node.error is None else _kind(node.error, said=node.kind == "tool"),
         failures=tuple([_kind(one) for one in node.failures]),
         meta={name: value for name, value in node.meta.items() if isinstance(value, bool | int | float)},
         changes=tuple([one.replace(old=None, new=None) for one in node.changes]),
     )
 
 
-def _kind(error: str) -> str:
-    """Return the kind of an error without what it says."""
+def _kind(error: str, *, said: bool = False) -> str:
+    """Return the kind of an error without what it says; a text that was *said*, as to refuse a call, has none."""
     head = error.partition(":")[0]
+    if said and NAME_OF_ERROR.fullmatch(head) is None:
+        return "error"
     return head if head.isidentifier() else "error"
+
+
+NAME_OF_ERROR = re.compile(r"[A-Z]\w*(?:Error|Exception|Timeout|Exit|Exceeded|Aborted|Limited|Interrupt)")
+"""What exceptions are called, by which their texts are told from those that somebody wrote for the model."""
 
 
 IN_SUMMARY = (

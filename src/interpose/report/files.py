@@ -19,6 +19,11 @@ except ImportError:  # Windows has no such locks: there the index is made anew b
 LOCK_S = 5.0
 """How long to wait for another process that writes the index."""
 MAX_NAME = 100
+RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|\Z)", re.IGNORECASE)
+"""What Windows takes for devices.
+
+Source: "Naming Files, Paths, and Namespaces" of Microsoft's documentation of Win32, read 2026-11.
+"""
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -42,7 +47,7 @@ def folder_name(run_id: str) -> str:
     """Return the name of the folder of a run: its id, with whatever a file name cannot hold written as %XX."""
     name = quote(run_id, safe="", errors="replace")
     name = re.sub(r"^\.|\.$|~", lambda match: f"%{ord(match[0]):02X}", name)
-    if name.lower() == "index.html" or not name:
+    if name.lower() == "index.html" or not name or RESERVED.match(name):
         name = f"%{name}"
     return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 17]}~{sha256(name.encode()).hexdigest()[:16]}"
 
