@@ -1,12 +1,13 @@
 """A tool server in bare JSON lines, whose tools go wrong in every way. Run as a script; the standard library alone.
 
 Arguments: how it begins ("well", "silent", "exit", "banner", "pages", "endless", "odd", "invalid",
-"once", "restless"),
+"once", "restless", "shuffled"),
 and a file that each message it gets is appended to.
 """
 
 import json
 import os
+import random
 import sys
 import threading
 import time
@@ -77,6 +78,8 @@ def listed(cursor: Any) -> dict[str, Any]:
         return {"tools": [*tools[:1], {"name": "no_object", "inputSchema": {"type": "string"}}]}
     if how == "odd":
         return {"tools": [*tools[:1], *tools[:1], *ODD]}
+    if how == "shuffled":
+        return {"tools": random.sample(tools, len(tools))}
     return {"tools": tools}
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,43 @@ def test_loops_in_threads_share_it_at_once() -> None:
     assert found == [["hi"]] * 4
 
 
+async def test_overlapping_runs_are_not_affected_when_one_is_cancelled(tmp_path: Path) -> None:
+    diary = tmp_path / "diary"
+    tools = MCPTools(faulty(diary=diary))
+
+    def turn(request: Any) -> Any:
+        if request.messages[-1].role == "tool":
+            return "done"
+        return calls(("hang", {})) if request.messages[0].text == "hang" else calls(ECHO)
+
+    async with Agent(ScriptedModel(*[turn] * 20), middleware=[tools]) as agent:
+        first = asyncio.create_task(agent.run("hang"))
+        await until(lambda: "tools/call" in methods(diary))
+        others = [asyncio.create_task(agent.run("go")) for _ in range(2)]
+        first.cancel()
+        assert [results(await other) for other in others] == [["hi"], ["hi"]]
+        await asyncio.wait([first])
+        assert methods(diary).count("initialize") == 1
+    assert (await outcome(tools, ECHO))[0].data == "hi"
+
+
+async def test_agent_that_is_dropped_takes_its_server_along() -> None:
+    tools = MCPTools(faulty())
+    agent = playing(ECHO, tools=tools)
+    gc.collect()
+    gc.disable()
+    try:
+        await agent.run("go")
+        pid = process_of(tools)
+        await asyncio.sleep(0.1)
+        reference = weakref.ref(tools)
+        del agent, tools
+        assert reference() is None
+    finally:
+        gc.enable()
+    await until(lambda: not is_alive(pid))
+
+
 # Failing to open.
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
@@ -136,6 +174,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         {"server": faulty(), "include": ["ehco"]},
         "include names 'ehco', but .* has no such tool. It has: add",
     ),
+    ("include pattern", {"server": faulty(), "include": ["zz*"]}, r"include names 'zz\*'"),
     ("exclude", {"server": faulty(), "exclude": ["wriet"]}, "exclude names 'wriet'"),
     ("approval", {"server": faulty(), "approval": {"wriet": True}}, "approval names 'wriet'"),
     ("no folder", {"server": faulty(), "cwd": "/no/such/folder"}, "there is no '/no/such/folder'"),

@@ -166,11 +166,12 @@ async def test_process_leaves_at_once_and_closes_the_agent(how: str, tmp_path: P
     for message in (
         {"id": 1, "method": "initialize", "params": hello},
         {"method": "notifications/initialized"},
-        {"id": 2, "method": "tools/call", "params": call},
+        {"id": 2, "method": "tools/call", "params": {**call, "_meta": {"progressToken": 2}}},
     ):
         process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
     assert b'"serverInfo"' in await process.stdout.readline()
-    await asyncio.sleep(0.3)
+    while b"calls wait" not in await process.stdout.readline():
+        pass
     if how == "eof":
         process.stdin.close()
     else:

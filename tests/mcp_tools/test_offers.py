@@ -30,6 +30,11 @@ async def test_exclude_wins_over_include() -> None:
     assert sorted(await tools_of(MCPTools(faulty(), include=["cra*"], exclude=["crash"]))) == ["crash_once"]
 
 
+async def test_pattern_of_a_general_policy_may_fit_nothing() -> None:
+    mcp = MCPTools(faulty(), include=["echo"], exclude=["delete_*"], approval={"drop_?": True})
+    assert sorted(await tools_of(mcp)) == ["echo"]
+
+
 async def test_prefix_keeps_two_servers_apart() -> None:
     one, two = MCPTools(faulty(), prefix="a_", include=["echo"]), MCPTools(faulty(), prefix="b_", include=["echo"])
     model = ScriptedModel(calls(("a_echo", {"text": "1"}), ("b_echo", {"text": "2"})), "done")
@@ -124,6 +129,11 @@ async def test_the_same_server_twice_is_offered_once() -> None:
 
 async def test_pages_of_the_list_are_all_read() -> None:
     assert len(await tools_of(MCPTools(faulty("pages")))) == 19
+
+
+async def test_order_of_the_tools_is_stable_whatever_the_server_does() -> None:
+    found = [list(await tools_of(MCPTools(faulty("shuffled")))) for _ in range(3)]
+    assert found == [sorted(found[0])] * 3
 
 
 async def test_odd_tools_are_mended_or_left_out(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextvars import Context
 from importlib.metadata import version
 from typing import Any
@@ -43,7 +43,7 @@ class Connection:
         listed: Callable[[Connection, list[Any]], None],
         connect_timeout_s: float,
         mode: str = "auto",
-        sample: Any = None,
+        sample: Callable[[Connection, Any], Awaitable[Any]] | None = None,
     ) -> None:
         self.target = target
         self.tools: tuple[Any, ...] = ()
@@ -149,7 +149,7 @@ class Connection:
                 client_info=types.Implementation(name="interpose", version=version("interpose")),
                 logging_callback=self._log,
                 message_handler=self._hear,
-                sampling_callback=self._sample,
+                sampling_callback=self._be_asked if self._sample is not None else None,
             )
             async with client:
                 self._listed(self, await list_tools(client))
@@ -244,6 +244,10 @@ class Connection:
         if isinstance(message, types.ToolListChangedNotification):
             self._note_change()
 
+    async def _be_asked(self, context: Any, params: Any) -> Any:  # noqa: ARG002  # as the SDK calls it
+        assert self._sample is not None
+        return await self._sample(self, params)
+
     async def _log(self, params: Any) -> None:
         level = _LEVELS.get(params.level, logging.INFO)
         logger.log(level, "%s: %.4000s", self.target.label, params.data)
@@ -252,7 +256,7 @@ class Connection:
 class Connections:
     """The connections of one tool server, one for each event loop that uses it, made when they are first wanted."""
 
-    def __init__(self, make: Callable[[], Connection]) -> None:
+    def __init__(self, make: Callable[[Connections], Connection]) -> None:
         self._make = make
         self._held: dict[asyncio.AbstractEventLoop, Connection] = {}
         self._leaving: list[Connection] = []
@@ -277,8 +281,14 @@ class Connections:
             self._forget_closed_loops()
             if held is not None:
                 self._leaving.append(held)
-            held = self._held[loop] = self._make()
+            held = self._held[loop] = self._make(self)
         return await held.opened()
+
+    def abandon(self) -> None:
+        """Begin to close all, from any thread: nobody uses them any more."""
+        for one in self._all():
+            if one.loop.is_running():
+                one.loop.call_soon_threadsafe(one.end, "nobody uses it any more")
 
     async def close(self) -> None:
         """Close all, also those of other loops, as far as these still run."""

@@ -61,13 +61,16 @@ class Offering:
     def check_names(self, server: str, names: Iterable[str]) -> None:
         """Refuse a name that the server's list lacks: a typing error there would let through what was to be kept out.
 
+        Patterns of a general policy may fit nothing, but for those of `include`.
+
         Raises:
             ToolServerError: names it, and what there is.
         """
         there = list(names)
         for what, given in self._named().items():
             for pattern in given:
-                if not any(fnmatchcase(name, pattern) for name in there):
+                general = what != "include" and any(letter in pattern for letter in "*?[")
+                if not general and not any(fnmatchcase(name, pattern) for name in there):
                     listed = ", ".join(sorted(there)) or "none"
                     raise ToolServerError(f"{what} names {pattern!r}, but {server} has no such tool. It has: {listed}")
 
@@ -83,7 +86,7 @@ class Offering:
         return included and not any(fnmatchcase(name, pattern) for pattern in self.exclude)
 
     def tools(self, listed: Iterable[Any], owner: str, call: Callable[..., Awaitable[Any]]) -> tuple[Tool, ...]:
-        """Return what is offered of *listed*; a tool that no provider could be told of is left out, with a warning.
+        """Return what is offered of *listed*, by name; what no provider could be told of is left out, with a warning.
 
         *call* is awaited with the server's name of the tool, its effect, the context and the arguments.
         """
@@ -98,7 +101,7 @@ class Offering:
                 continue
             if made.setdefault(tool.name, tool) is not tool:
                 logger.warning("%s: a second tool called %r is left out", owner, tool.name)
-        return tuple(made.values())
+        return tuple([made[name] for name in sorted(made)])  # servers list in any order; requests are to stay equal
 
     def _tool(self, listed: Any, owner: str, call: Callable[..., Awaitable[Any]]) -> Tool:
         name, hints = listed.name, listed.annotations

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -71,23 +73,23 @@ class MCPTools(Middleware[Any]):
             raise ConfigurationError(f"mode must be 'auto' or 'legacy'; got {mode!r}")
         silence_s = timeout_s + 30 if timeout_s else 0.0
         target = Target(server, headers=headers, env=env, cwd=cwd, max_bytes=max_message_bytes, silence_s=silence_s)
-        self._offering = Offering(prefix, include, exclude, approval, effect, timeout_s)
+        offering = Offering(prefix, include, exclude, approval, effect, timeout_s)
         target.label = name or target.label
         self.name = f"MCPTools({target.label})"
-        self._target = target
-        self._timeout_s = connect_timeout_s
-        self._mode = mode
-        self._sampling = sampling
         self._required = required
-        self._connections = Connections(self._connect)
         self._users = 0
+        self._mark = object()
+        wiring = Wiring(target, offering, self.name, self._mark, connect_timeout_s, mode, sampling)
+        # What a connection's task holds does not lead back here, so that one that nobody uses any more can be noticed.
+        self._connections = Connections(partial(connect, wiring))
+        weakref.finalize(self, self._connections.abandon).atexit = False
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
 
     @property
     def brings(self) -> tuple[Tool, ...]:
-        """The tools as they are now, in the order of the server; none before it was opened."""
+        """The tools as they are now, by name; none before it was opened."""
         return self._connections.newest()
 
     async def open(self, agent: Any) -> None:
@@ -142,38 +144,47 @@ class MCPTools(Middleware[Any]):
             return ()
         return connection.tools
 
-    def _connect(self) -> Connection:
-        connection: list[Connection] = []
-
-        async def callback(_: Any, params: Any) -> Any:
-            return await sample(connection[0], params)
-
-        connection.append(
-            Connection(
-                self._target,
-                listed=self._take_list,
-                connect_timeout_s=self._timeout_s,
-                mode=self._mode,
-                sample=callback if self._sampling else None,
-            )
-        )
-        return connection[0]
-
-    def _take_list(self, connection: Connection, listed: list[Any]) -> None:
-        if connection.client is None:
-            self._offering.check_names(self._target.label, [one.name for one in listed])
-        connection.tools = self._offering.tools(listed, self.name, partial(call_tool, self._connections))
-        for one in connection.tools:
-            one.function.__dict__["brought_by"] = self
-
     def _check_clashes(self, others: Sequence[Any], own: Sequence[Any]) -> None:
         names = {tool.name for tool in own}
         for other in others:
-            if other.name in names and getattr(other.function, "brought_by", None) is not self:
+            if other.name in names and getattr(other.function, "brought_by", None) is not self._mark:
                 raise ConfigurationError(
                     f"two tools are called {other.name!r}: one of {other.origin or 'a hook'}, one of {self.name}; "
                     f"give MCPTools a prefix='...', or leave the tool out with exclude=[{other.name!r}]"
                 )
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What a connection is made with; *owner* is the name of the middleware, and *mark* marks its tools."""
+
+    target: Target
+    offering: Offering
+    owner: str
+    mark: object
+    timeout_s: float
+    mode: str
+    sampling: bool
+
+
+def connect(wiring: Wiring, connections: Connections) -> Connection:
+    """Return a connection that has begun, and that turns what the server lists into tools."""
+    call = partial(call_tool, connections)
+
+    def take(connection: Connection, listed: list[Any]) -> None:
+        if connection.client is None:
+            wiring.offering.check_names(wiring.target.label, [one.name for one in listed])
+        connection.tools = wiring.offering.tools(listed, wiring.owner, call)
+        for one in connection.tools:
+            one.function.__dict__["brought_by"] = wiring.mark
+
+    return Connection(
+        wiring.target,
+        listed=take,
+        connect_timeout_s=wiring.timeout_s,
+        mode=wiring.mode,
+        sample=sample if wiring.sampling else None,
+    )
 
 
 def _with(there: tuple[Any, ...], tools: tuple[Any, ...]) -> tuple[Any, ...]:
