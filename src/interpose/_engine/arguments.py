@@ -9,7 +9,6 @@ from typing import Any
 from interpose.clock import Clock
 from interpose.errors import ConfigurationError
 from interpose.limits import Limits
-from interpose.redaction import as_redactor
 from interpose.request import ModelSettings
 
 CLOCK = ("now", "monotonic", "sleep", "call_later")
@@ -22,7 +21,10 @@ def check_arguments(agent: Any) -> None:
     Raises:
         ConfigurationError: something is of the wrong kind; the text says what was expected.
     """
-    agent.redact = as_redactor(agent.redact)
+    if agent.redact != ():
+        from interpose.redaction import as_redactor  # its patterns are a fifth of the import
+
+        agent.redact = as_redactor(agent.redact)
     _is(agent.instructions, str, "instructions")
     _is(agent.settings, ModelSettings, "settings")
     _is(agent.limits, Limits, "limits")

@@ -12,11 +12,11 @@ import msgspec
 
 from interpose.info import Change, RunConfig
 from interpose.messages import ToolCall
-from interpose.redaction import Redactor
 from interpose.request import ModelRequest, ModelSettings
 
 if TYPE_CHECKING:
     from interpose._engine.chain import Call
+    from interpose.redaction import Redactor
 
 Passed = tuple[str, str, Any, Any]
 """(middleware, hook, what it was given, what it passed on)."""

@@ -16,7 +16,6 @@ from interpose._engine.provenance import Passed, config_passed, passed_on, untou
 from interpose._engine.shown import Shown
 from interpose._engine.signals import Signal
 from interpose.info import Later, Node, RunConfig
-from interpose.redaction import Redactor
 from interpose.request import ModelRequest, ModelResponse, Usage
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from interpose._engine.model_call import ModelCall
     from interpose._engine.run import Run
     from interpose._engine.tool_phase import ToolPass
+    from interpose.redaction import Redactor
     from interpose.result import RunResult
 
 T = TypeVar("T")
@@ -335,5 +335,7 @@ class Record:
 
 def redactor_of(run: Run) -> Redactor:
     """Return what takes secrets out of the record of *run*: as its agent says, and those of the runs around it."""
-    own: Any = run.agent.redact
-    return own if run.parent is None else own.also(redactor_of(run.parent).given)  # type: ignore[no-any-return]
+    from interpose.redaction import as_redactor
+
+    own = as_redactor(run.agent.redact)
+    return own if run.parent is None else own.also(redactor_of(run.parent).given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,10 +13,12 @@ from interpose._engine.provenance import Passed, changes_of
 from interpose.info import Later
 from interpose.inputs import as_messages
 from interpose.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, ToolResult
-from interpose.redaction import Redactor
 from interpose.request import ModelRequest, ModelResponse, ModelSettings
 from interpose.result import RunResult
 from interpose.text import to_json
+
+if TYPE_CHECKING:
+    from interpose.redaction import Redactor
 
 logger = logging.getLogger("interpose")
 MAX_NAME = 200
