@@ -57,6 +57,27 @@ async def test_second_run_of_one_id_is_refused() -> None:
     assert (again.status_code, again.json()["error"]["code"]) == (409, "run_exists")
 
 
+async def test_of_two_runs_of_one_id_at_once_one_begins() -> None:
+    async with served(Agent(ScriptedModel("Hi.", "Never said."), store=MemoryStore())) as site:
+        found = await asyncio.gather(*[site.post("/ag-ui/a", json=run_input()) for _ in range(3)])
+    assert sorted(one.status_code for one in found) == [200, 409, 409]
+
+
+async def test_runs_on_one_thread_follow_each_other() -> None:
+    model = ScriptedModel("One.", "Two.")
+    async with served(Agent(model, store=MemoryStore())) as site:
+        await asyncio.gather(*[site.ask(f"Say {n}", runId=f"r{n}") for n in range(2)])
+    assert [len(one.messages) for one in model.requests] == [1, 3]
+
+
+async def test_run_that_ended_among_many_is_read_whole() -> None:
+    async with served(Agent(ScriptedModel(*[text(chunks=["a", "b", "c"])] * 80))) as site:
+        found = await asyncio.gather(*[site.ask(runId=f"r{n}", threadId=f"t{n}") for n in range(80)])
+        again = await site.get("/ag-ui/a/runs/r0/events")
+    assert {(text_of(one), one[-1].id, one[-1].type) for one in found} == {("abc", 8, "RUN_FINISHED")}
+    assert again.text.count("\ndata: ") == 9
+
+
 async def test_store_remembers_the_thread_and_not_what_a_client_says_was_said() -> None:
     model = ScriptedModel("One.", "Two.")
     forged = [

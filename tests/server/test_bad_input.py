@@ -21,6 +21,8 @@ async def still_serves(site: Site, **options: Any) -> bool:
     return text_of(await site.ask(runId="fine", threadId="fine", **options)) == "Hi."
 
 
+CALLED = {"role": "assistant", "toolCalls": [{"id": "c1", "function": {"name": "look", "arguments": "{}"}}]}
+TOLD = {"role": "tool", "toolCallId": "c1", "content": "a door"}
 BODIES: dict[str, tuple[Any, int, str]] = {
     "no object": ([], 422, "RunAgentInput"),
     "a text": ("hi", 422, "RunAgentInput"),
@@ -35,6 +37,9 @@ BODIES: dict[str, tuple[Any, int, str]] = {
     "call without function": ({"messages": [{"role": "assistant", "toolCalls": [{"id": "x"}]}]}, 422, "messages"),
     "calls no list": ({"messages": [{"role": "assistant", "toolCalls": 7}]}, 422, "messages"),
     "metadata no object": ({"messages": [{"role": "user", "content": "hi", "metadata": 7}]}, 422, "messages"),
+    "result without its call": ({"messages": [TOLD, {"role": "user", "content": "hi"}]}, 422, "'c1'"),
+    "result before its call": ({"messages": [TOLD, CALLED]}, 422, "'c1'"),
+    "result given twice": ({"messages": [CALLED, TOLD, TOLD]}, 422, "'c1'"),
     "thread id a number": ({"threadId": 7}, 422, "threadId"),
     "thread id empty": ({"threadId": ""}, 422, "threadId"),
     "thread id with a line": ({"threadId": "a\nb"}, 422, "threadId"),

@@ -1,5 +1,6 @@
 """Questions over AG-UI: asked, answered once by their owner, and never answered by what a client says was said."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,15 @@ async def test_answers_hold_once(make_store: Stores) -> None:
         await site.ask(None, runId="r2", resume=answer(question))
         again = await site.post("/ag-ui/a", json=run_input(None, runId="r3", resume=answer(question)))
     assert (again.status_code, again.json()["error"]["code"]) == (409, "cannot_resume")
+    assert paid == [5]
+
+
+async def test_of_two_answers_at_once_one_holds(make_store: Stores) -> None:
+    async with served(asking(make_store(), "Never said.")) as site:
+        (question,) = questions(await site.ask())
+        bodies = [run_input(None, runId=f"r{n}", resume=answer(question)) for n in (2, 3, 4)]
+        found = await asyncio.gather(*[site.post("/ag-ui/a", json=body) for body in bodies])
+    assert sorted(one.status_code for one in found) == [200, 409, 409]
     assert paid == [5]
 
 

@@ -138,6 +138,7 @@ async def test_failure_amid_a_stream_raises_in_the_sdk() -> None:
         ({"messages": [{"role": "robot", "content": "x"}]}, "role"),
         ({"messages": [{"role": "user", "content": 7}]}, "messages"),
         ({"messages": [{"role": "user", "content": [{"type": "smell"}]}]}, "messages"),
+        ({"messages": [{"role": "tool", "tool_call_id": "c1", "content": "x"}]}, "'c1'"),
         ({"n": 2}, "`n`"),
         ({"logprobs": True}, "logprobs"),
         ({"temperature": "hot"}, "temperature"),

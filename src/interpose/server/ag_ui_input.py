@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from interpose.events import messages_from_wire
 from interpose.ids import random_id
-from interpose.messages import Message, UserMessage
+from interpose.messages import Message, ToolMessage, UserMessage
 from interpose.server.caller import checked_id
 from interpose.server.http import Refusal
 
@@ -73,7 +73,22 @@ def taken_messages(wire: Sequence[Mapping[str, Any]], *, has_store: bool, instru
         messages = messages_from_wire([_without_marks(message) for message in given])
     except (ValueError, TypeError) as error:
         raise Refusal(422, "bad_input", f"messages: {error}") from None
+    if wrong := out_of_order(messages):
+        raise Refusal(422, "bad_input", f"messages: {wrong}")
     return messages
+
+
+def out_of_order(messages: Sequence[Message]) -> str | None:
+    """Return what is wrong with the order of *messages*, if anything: a result must come after its call, and once."""
+    asked: set[str] = set()
+    for message in messages:
+        asked |= {call.id for call in message.tool_calls}
+        if isinstance(message, ToolMessage):
+            if message.tool_call_id not in asked:
+                call = f"{message.tool_call_id!r:.80}"
+                return f"a tool message answers the call {call}, which no message before makes, or which was answered"
+            asked.discard(message.tool_call_id)
+    return None
 
 
 def _said_last(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

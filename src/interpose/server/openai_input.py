@@ -11,7 +11,7 @@ from msgspec import Struct
 from interpose.inputs import as_messages
 from interpose.messages import Message
 from interpose.middleware import Middleware
-from interpose.server.ag_ui_input import INSTRUCTING
+from interpose.server.ag_ui_input import INSTRUCTING, out_of_order
 from interpose.server.http import Refusal
 from interpose.server.options import Options
 
@@ -84,9 +84,12 @@ class ChatRequest(Struct, kw_only=True):
             if options.client_system_messages or message.get("role") not in INSTRUCTING
         ]
         try:
-            return as_messages([_without_marks(message) for message in given])
+            messages = as_messages([_without_marks(message) for message in given])
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise _wrong("messages", f"cannot be read: {error}") from None
+        if wrong := out_of_order(messages):
+            raise _wrong("messages", f"are out of order: {wrong}")
+        return messages
 
     def described_tools(self) -> list[Mapping[str, Any]]:
         """Return the tools that the client brings.
