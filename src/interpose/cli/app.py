@@ -151,13 +151,21 @@ def serve(
     on_disconnect: Annotated[
         Literal["continue", "cancel"], Parameter(help="What becomes of a run whose reader leaves.")
     ] = "continue",
+    origin: Annotated[
+        tuple[str, ...], Parameter(help="A site whose pages may use the server; may be given again.", negative=())
+    ] = (),
     max_runs: Annotated[int, Parameter(help="How many runs may go on at once.")] = 1000,
     shutdown_s: Annotated[float, Parameter(help="How long runs may go on after Ctrl-C, in seconds.")] = 30.0,
     debug: Debug = False,
 ) -> int:
     """Serve the agent over HTTP, as AG-UI and as an OpenAI-compatible API, until Ctrl-C."""
     screen = Screen()
-    options = {"on_disconnect": on_disconnect, "max_runs": max_runs, "shutdown_s": shutdown_s}
+    options = {
+        "on_disconnect": on_disconnect,
+        "origins": origin,
+        "max_runs": max_runs,
+        "shutdown_s": shutdown_s,
+    }
     work = partial(serve_agents, (target, *more), screen, host=host, port=port, token=token, ui=ui, options=options)
     return _guarded(screen, debug, work)
 
