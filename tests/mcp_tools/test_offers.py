@@ -84,6 +84,15 @@ async def test_approval_is_asked_and_the_call_made_after_it() -> None:
         assert run.steps[0].tool_results[0].data == "hi"
 
 
+async def test_paused_call_is_made_by_another_agent_over_the_store() -> None:
+    store = MemoryStore()
+    async with playing(ECHO, tools=MCPTools(faulty(), approval=True), store=store) as agent:
+        run = await agent.run("go")
+    async with playing(ECHO, tools=MCPTools(faulty(), approval=True), store=store) as other:
+        run = await other.resume(run.run_id, {run.interrupts[0].id: Approved()})
+    assert run.steps[0].tool_results[0].data == "hi"
+
+
 async def test_approval_by_a_rule_sees_the_call() -> None:
     asked: list[Any] = []
     mcp = MCPTools(faulty(), approval=lambda ctx, call: asked.append(dict(call.args)))

@@ -1,5 +1,6 @@
 """`interpose mcp`: agents as a tool server, over stdin and stdout or at an address."""
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -45,6 +46,7 @@ def offer_agents(
             screen.line(f"MCP: {url}", "bold")
             screen.line(f"offers {', '.join(agents)}; Ctrl-C ends", NOTE)
 
+        token = token or os.environ.get("INTERPOSE_TOKEN")
         serving = serve_http(agents, host=host, port=port, token=token, started=started, descriptions=told)
         run_until_interrupted(serving, screen)
 

@@ -1,5 +1,6 @@
 """What goes wrong with a tool server, in words that say which one and what to do."""
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,7 +36,8 @@ def reason_of(error: BaseException) -> str:
         case ToolServerError():
             return text
         case FileNotFoundError():
-            return f"there is no {root.filename!r}: is it installed, and on the PATH?"
+            hint = "" if os.sep in str(root.filename) else ": is it installed, and on the PATH?"
+            return f"there is no {root.filename!r}{hint}"
         case PermissionError():
             return f"{root.filename!r} may not be run ({text})"
     if kind in ("ConnectError", "ConnectTimeout"):
