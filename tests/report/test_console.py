@@ -61,9 +61,12 @@ async def test_failure_is_on_the_line_of_its_node() -> None:
 
 async def test_control_characters_and_turned_text_are_shown_and_not_obeyed() -> None:
     log = await log_of(
-        calls(("\x1b[31mred\x07\u202e", {"x": "\x1b]0;title\x07"})), text("\x1b[2J"), verbose=True, name="a\x1bb\nc"
+        calls(("\x1b[31mred\x07\u202e", {"x": "\x1b]0;title\x07"})),
+        text("\x1b[2J\u2028"),
+        verbose=True,
+        name="a\x1bb\nc",
     )
-    assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e]", log)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u2028\u202e]", log)
     assert "a␛b␊c" in log
 
 

@@ -117,6 +117,14 @@ async def test_page_fits_its_window(browser: Any, tmp_path: Path, width: int, sc
         assert not await page.get_by_role("button", name="back").is_visible()
 
 
+async def test_index_keeps_all_columns_where_a_name_is_long_and_without_a_break(browser: Any, tmp_path: Path) -> None:
+    await agent_of(text("x"), middleware=[Report(tmp_path)], name="n" * 150).run("go")
+    page = await browser.new_page(viewport={"width": 1100, "height": 500})
+    await page.goto((tmp_path / "index.html").as_uri())
+    last = await page.locator("th").last.bounding_box()
+    assert last["x"] + last["width"] <= 1100
+
+
 async def test_thousand_nodes_open_soon(browser: Any, tmp_path: Path) -> None:
     turns = [calls(("echo", {"x": f"call {n}"}), text="I look. " * 5, usage=USED) for n in range(333)]
     url = await reported(tmp_path, *turns, text("Done."), limits=Limits(max_steps=None))

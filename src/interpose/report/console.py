@@ -22,7 +22,7 @@ MAX_LINE = 160
 MAX_VERBOSE = 2000
 # What a terminal would act on is shown as a picture of it.
 PICTURES = {**{code: 0x2400 + code for code in range(0x20)}, 0x7F: 0x2421, **dict.fromkeys(range(0x80, 0xA0), 0xFFFD)}
-PICTURES |= dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)  # these turn the text around
+PICTURES |= dict.fromkeys((*range(0x2028, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)  # these break and turn the text
 
 
 class ConsoleLog(Middleware[Any]):
