@@ -73,7 +73,7 @@ export class Entries {
   }
 }
 
-const MAKERS = { user: userOf, text: textOf, reasoning: reasoningOf, call: callOf, note: noteOf, question: (entry, acts) => questionOf(entry, acts.answer), error: errorOf, stopped: stoppedOf, usage: usageOf };
+const MAKERS = { __proto__: null, user: userOf, text: textOf, reasoning: reasoningOf, call: callOf, note: noteOf, question: (entry, acts) => questionOf(entry, acts.answer), error: errorOf, stopped: stoppedOf, usage: usageOf };
 
 function plainOf(entry) {
   return { node: el("div", { class: "quiet", text: oneLine(entry.kind) }), update() {} };

@@ -123,6 +123,7 @@ function tidy(value) {
 }
 
 const DOING = {
+  __proto__: null,
   RUN_STARTED(event) {
     [this.run, this.step] = [event.runId, null];
   },
