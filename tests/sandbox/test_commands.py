@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,24 @@ async def test_command_begins_in_the_folder_asked_for(tmp_path: Path, isolation:
     (tmp_path / "inner").mkdir()
     async with box_in(tmp_path, isolation) as box:
         assert (await box.run("basename $PWD", cwd="inner")).output == "inner\n"
+
+
+@pytest.mark.parametrize("folder", ["gone", "..", "/etc", "file", "link"])
+async def test_folder_that_is_none_or_outside_is_refused(tmp_path: Path, folder: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("/etc")
+    async with box_in(tmp_path, "none") as box:
+        with pytest.raises(SandboxError):
+            await box.run("true", cwd=folder)
+
+
+def test_commands_run_in_a_thread_that_is_not_the_main_one(tmp_path: Path) -> None:
+    async def ran() -> str:
+        async with box_in(tmp_path, "none") as box:
+            return (await box.run("echo hello")).output
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lambda: asyncio.run(ran())).result() == "hello\n"
 
 
 @pytest.mark.parametrize("isolation", BOTH)

@@ -101,9 +101,10 @@ class Box:
         `CommandLimits.max_timeout_s`.
         """
         argv = _argv(command)
+        inner = await asyncio.to_thread(self.files.folder, cwd)
         await self._begin()
         try:
-            return await self._run(argv, timeout_s, self.files.inner(cwd), {**self.options.env, **(env or {})})
+            return await self._run(argv, timeout_s, inner, {**self.options.env, **(env or {})})
         finally:
             await self._settle(whole=True)
 

@@ -1,6 +1,7 @@
 """What has changed between two moments: what was known, what is there now, and what the kernel told in between."""
 
 import stat
+import time
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
@@ -118,12 +119,17 @@ class Known:
             self.kept_bytes += len(content)
 
 
-def unfinished(root: int, seen: list[Seen]) -> set[str]:
-    """Return the files of *seen* that were made and that somebody may still be writing to: nobody has closed them."""
+def unfinished(root: int, seen: list[Seen], fresh_s: float) -> set[str]:
+    """Return the new files of *seen* that somebody may still be writing to: not closed, and written *fresh_s* ago."""
     last = dict(seen)
-    made = [path for path, what in last.items() if what == "made"]
-    states = [(path, state_of(root, path)) for path in made]
-    return {path for path, state in states if state and stat.S_ISREG(state.st_mode) and state.st_nlink == 1}
+    states = [(path, state_of(root, path)) for path, what in last.items() if what == "made"]
+    now_ns = time.time_ns()
+    return {
+        path
+        for path, state in states
+        if state and stat.S_ISREG(state.st_mode) and state.st_nlink == 1
+        if 0 <= now_ns - state.st_mtime_ns < fresh_s * 1e9
+    }
 
 
 def _differ(change: Change, before: Stamp, after: Stamp) -> bool:

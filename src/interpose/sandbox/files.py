@@ -40,6 +40,15 @@ class Files:
         """Return *path* relative to the workspace."""
         return inner_path(path, *self.names)
 
+    def folder(self, path: str) -> str:
+        """Return *path* relative to the workspace, where it is a folder."""
+        inner = self.inner(path)
+        try:
+            with folder(self.root, inner):
+                return inner
+        except OSError as error:
+            raise refused(path, error) from error
+
     def read(self, path: str) -> bytes:
         """Return the content of a file."""
         inner = self.inner(path)

@@ -18,7 +18,8 @@ logger = logging.getLogger("interpose")
 SETTLE_S = 0.05
 """How long after a change it is told while something still runs: so that a file is there whole."""
 WAIT_S = 1.0
-"""How long a new file that nobody has closed yet is waited for, so that it is told once."""
+FRESH_S = 0.3
+"""How long a new file that nobody has closed is waited for; not at all if nothing was written to it for so long."""
 FINISH_S = 10.0
 """How long the hooks may take over what is told last."""
 _telling: ContextVar[object] = ContextVar("interpose_sandbox_telling", default=None)
@@ -32,8 +33,15 @@ class Watch:
     """
 
     def __init__(
-        self, root: int, ignored: Ignored, tell: Callable[[FileEvent], Awaitable[None]], *, keeps_contents: bool
+        self,
+        root: int,
+        ignored: Ignored,
+        tell: Callable[[FileEvent], Awaitable[None]],
+        *,
+        keeps_contents: bool,
+        account: Callable[[int, Ignored], Inotify | None] = inotify.start,
     ) -> None:
+        self._account = account
         self._known = Known(root, ignored, keeps_contents=keeps_contents)
         self._tell = tell
         self._lock = asyncio.Lock()
@@ -55,7 +63,7 @@ class Watch:
 
     async def _begin(self) -> None:
         root, ignored = self._known.root, self._known.ignored
-        self._kernel = inotify.start(root, ignored)
+        self._kernel = self._account(root, ignored)
         try:
             await asyncio.to_thread(self._look_first)
         except TooManyFiles:
@@ -99,7 +107,7 @@ class Watch:
 
     def _settle_soon(self) -> None:
         self._timer = None
-        self._spawn(self._settle(whole=False))
+        self._spawn(self._settle(whole=False, waits=True))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -120,13 +128,13 @@ class Watch:
             return
         await asyncio.shield(self._spawn(self._settle(whole=whole)))
 
-    async def _settle(self, *, whole: bool) -> None:
+    async def _settle(self, *, whole: bool, waits: bool = False) -> None:
         async with self._lock:
             if self._state != "on":
                 return
             self._listen(False)  # the thread reads
             try:
-                changes = await asyncio.to_thread(self._differences, whole)
+                changes = await asyncio.to_thread(self._differences, whole, waits)
             except TooManyFiles:
                 self._give_up()
                 return
@@ -139,7 +147,7 @@ class Watch:
                 if index % 100 == 99:
                     await asyncio.sleep(0)  # hooks may all be plain functions, and others want to go on
 
-    def _differences(self, whole: bool) -> list[Change]:
+    def _differences(self, whole: bool, waits: bool) -> list[Change]:
         kernel, known = self._kernel, self._known
         if kernel is None:
             return known.differences([], known.scan()[0])
@@ -150,21 +158,24 @@ class Watch:
             kernel.whole_again(folders)
         self._seen += kernel.read()
         seen, self._seen = self._seen, []
-        if stamps is None:
+        if waits and stamps is None:
             seen = self._finished(seen)
         return known.differences(seen, stamps)
 
     def _finished(self, seen: list[Seen]) -> list[Seen]:
-        """Return what of *seen* is to be told now; files that are still being written wait, but not for long."""
+        """Return what of *seen* is to be told now: what comes before a file that is still being written.
+
+        It is waited for so that it is told once, and whole; but not for long.
+        """
         now = time.monotonic()
-        waiting = {
-            path
-            for path in unfinished(self._known.root, seen)
-            if now - self._waiting_since.setdefault(path, now) < WAIT_S
-        }
-        self._waiting_since = {path: self._waiting_since[path] for path in waiting}
-        self._seen = [one for one in seen if one.path in waiting]
-        return [one for one in seen if one.path not in waiting]
+        since = self._waiting_since
+        waiting = {path: since.get(path, now) for path in unfinished(self._known.root, seen, FRESH_S)}
+        self._waiting_since = waiting
+        for index, one in enumerate(seen):
+            if one.path in waiting and now - waiting[one.path] < WAIT_S:
+                self._seen = seen[index:]
+                return seen[:index]
+        return seen
 
     async def finish(self) -> None:
         """Tell what is left, and watch no more; a cancelled caller does not end it, and a second one waits for it."""
