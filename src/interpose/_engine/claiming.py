@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from os import urandom
 from typing import TYPE_CHECKING, Any
 
 from interpose._engine.answers import Problem, by_id, checked, refuse
+from interpose._engine.keys import key_of
 from interpose._engine.resuming import Resumption, saved_name
 from interpose.checkpoint import Checkpoint, unseal
 from interpose.errors import ResumeError, ThreadConflict
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from interpose.agent import Agent
     from interpose.interrupts import OpenInterrupt
 
-PROCESS_KEY = urandom(32)
 CLAIM_S = 30.0
 """After how long the claim of a process that died lapses, in seconds; it is held until the first part is written."""
 
@@ -125,14 +124,6 @@ async def _found(run: Run, paused: Any) -> Checkpoint:
     if any(one.run_id == checkpoint.run_id for one in run.agent._runs.runs):
         raise ResumeError(f"run {checkpoint.run_id!r} is under way; wait for its end, or abort it")
     return checkpoint
-
-
-async def key_of(agent: Agent[Any]) -> bytes:
-    """Return the key that seals checkpoints: the agent's own, else the store's, else one of this process."""
-    if agent.checkpoint_key is not None:
-        return agent.checkpoint_key
-    key: bytes = PROCESS_KEY if agent.store is None else await agent.store.key()
-    return key
 
 
 async def claim_waiting(run: Run, store: Any) -> list[Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from interpose._engine.keys import key_of, mark
 from interpose._engine.plan import Hook, call_hook, name_of
 from interpose._engine.signals import Note, Rank, Signal
 from interpose.checkpoint import tool_hash
@@ -158,6 +159,7 @@ async def approved(run: Run, one: ToolPass, tool: Tool, call: ToolCall) -> bool:
     if cut:
         message = f"{call.name} was cut off while it ran, and may have taken effect. Run it again?"
     asked = question(run, APPROVAL, None, call.replace(args=shown_args(call.args)), message)
-    one.asked = (asked.replace(definition=APPROVAL),)
+    bound = mark(await key_of(_outermost(run).agent), [asked.id, call.name, shown_args(call.args), run.thread_id])
+    one.asked = (asked.replace(definition=APPROVAL, id=f"{asked.id}/{bound}"),)
     one.noted = Note(Rank.PAUSE, Pause(APPROVAL))
     return False

@@ -14,7 +14,7 @@ from interpose._engine.journal import Journal
 from interpose._engine.output import finish_output
 from interpose._engine.plan import Hook, call_hook, name_of
 from interpose._engine.record import Record
-from interpose._engine.resuming import go_on, resolve, restore
+from interpose._engine.resuming import go_on, has_work, resolve, restore
 from interpose._engine.settling import settle_finished, settle_gracefully, tidy
 from interpose._engine.signals import Note, Rank, Signal
 from interpose._engine.steering import steer, wrong
@@ -22,7 +22,7 @@ from interpose._engine.step import answer_open_calls, step, tell_results
 from interpose.errors import CapabilityError, ConfigurationError, InterposeError
 from interpose.events import MessagesSnapshotEvent, RunStartedEvent, messages_to_wire
 from interpose.inputs import as_messages
-from interpose.messages import AssistantMessage, ToolMessage
+from interpose.messages import ToolMessage
 from interpose.outcomes import Abort, End, Pause
 from interpose.result import RunResult
 from interpose.text import canonical_json
@@ -206,16 +206,6 @@ def is_graceful(run: Run, note: Note) -> bool:
     if note.rank is Rank.LIMIT:
         return note.value.run is not run or run.limits.on_exceeded == "stop"
     return note.rank in (Rank.END, Rank.PAUSE)
-
-
-def has_work(run: Run) -> bool:
-    """Whether there is something to answer: not so where nothing came in, or only what was there and answered."""
-    agent = run.agent
-    if agent._output is not None and not agent._native_output and not run.config.tools:
-        return False
-    if not run.history.messages:
-        return bool(run.config.instructions)
-    return not (run.input_size == 0 and run.history.messages[-1].__class__ is AssistantMessage)
 
 
 async def open_extra(run: Run) -> None:

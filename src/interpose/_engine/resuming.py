@@ -248,6 +248,16 @@ async def resolve(run: Run) -> str:
     return VOTES[vote]
 
 
+def has_work(run: Run) -> bool:
+    """Whether there is something to answer: not so where nothing came in, or only what was there and answered."""
+    agent = run.agent
+    if agent._output is not None and not agent._native_output and not run.config.tools:
+        return False
+    if not run.history.messages:
+        return bool(run.config.instructions)
+    return not (run.input_size == 0 and run.history.messages[-1].__class__ is AssistantMessage)
+
+
 async def go_on(run: Run, vote: str) -> str | None:
     """Go on with the step that was interrupted; return the finish reason where the run ends with it."""
     resumption = run.resumption
@@ -262,6 +272,8 @@ async def go_on(run: Run, vote: str) -> str | None:
     if checkpoint.phase in BEFORE_ANSWER:
         if vote == "stop":
             return "stopped"
+        if not has_work(run):
+            return "stop"
         reason = await step(run)
     else:
         await open_step(run)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
-from interpose._engine.claiming import key_of
 from interpose._engine.interrupts import question
 from interpose._engine.journal import persist
+from interpose._engine.keys import key_of
 from interpose._engine.provider_call import clean_pieces
 from interpose._engine.resuming import STRUCTURED
 from interpose._engine.saving import whole_checkpoint

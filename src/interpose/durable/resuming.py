@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from interpose._engine.answers import Problem, by_id, refuse
-from interpose._engine.claiming import _resumption, key_of
+from interpose._engine.claiming import _resumption
+from interpose._engine.keys import key_of
 from interpose.agent import Agent
 from interpose.checkpoint import Checkpoint, seal
 from interpose.errors import ResumeError
