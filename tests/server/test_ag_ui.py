@@ -232,6 +232,14 @@ async def test_threads_are_listed_and_shown_to_their_owner() -> None:
     assert none.status_code == 404
 
 
+async def test_thread_that_only_its_client_remembers_is_shown_without_messages() -> None:
+    async with served(Agent(ScriptedModel("One."))) as site:
+        await site.ask()
+        shown = await site.get("/ag-ui/a/threads/t1")
+        none = await site.get("/ag-ui/a/threads/t2")
+    assert (shown.json(), none.status_code) == ({"threadId": "t1", "messages": [], "runs": [], "interrupts": []}, 404)
+
+
 async def test_pages_of_threads_follow_each_other() -> None:
     async with served(Agent(ScriptedModel("1", "2", "3"), store=MemoryStore())) as site:
         for number in range(3):

@@ -44,7 +44,9 @@ async def thread(runs: Runs, name: str, owner: str, thread_id: str) -> dict[str,
     going = [one.run_id for one in runs.active.values() if (one.name, one.thread_id) == (name, kept)]
     waiting = await questions(runs, name, owner, thread_id)
     if not messages and not going and not waiting:
-        return None
+        known = await runs.log(name).threads(name, owner, MOST, None)
+        if kept not in [one.thread_id for one in known]:
+            return None
     shown = Shown(owner, kept, Failed(), runs.options.show_error)
     return {
         "threadId": thread_id,

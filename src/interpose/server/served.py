@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from interpose.agent import Agent
+from interpose.errors import StoreError
 from interpose.event_log import EventLog, RunStatus, ServedRun
 from interpose.events import AnyEvent, RunErrorEvent, RunFinishedEvent
 from interpose.server.caller import Caller, kept_id
+from interpose.server.failures import logger
 from interpose.server.frames import Failed, Shown, framed
 from interpose.server.log_writer import LogWriter
 from interpose.server.options import Options
@@ -88,11 +90,17 @@ class Elsewhere:
 async def frames_of(log: EventLog, run_id: str, after: int, is_closing: Callable[[], bool]) -> AsyncIterator[bytes]:
     """Yield the frames of a run as a log has them, until it is over, its worker has died, or this one closes.
 
-    Where this worker closes there is no last event, and readers come back to another.
+    Where this worker closes, or the log is out of reach, there is no last event, and readers come back.
     """
     wait_s = POLL_S[0]
     while not is_closing():
-        events, run = await log.read(run_id, after, PAGE)
+        try:
+            events, run = await log.read(run_id, after, PAGE)
+        except StoreError as error:
+            logger.warning(
+                "the events of run %s are out of reach, so that its reader has to come back: %s", run_id, error
+            )
+            return
         for seq, data in events:
             yield framed(seq, data)
             after = seq
