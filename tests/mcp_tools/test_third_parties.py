@@ -149,6 +149,21 @@ async def test_server_over_http_restarted_between_runs() -> None:
         assert results(await agent.run("go")) == ["Echo: hi"]
 
 
+async def test_server_over_http_killed_within_a_call_is_told_and_found_again() -> None:
+    asked = ("trigger-long-running-operation", {"duration": 30, "steps": 300})
+    async with over_http() as (url, restart):
+        tools = MCPTools(url, effect={"trigger-*": "write"})
+        async with playing(asked, tools=tools) as agent, agent.stream("go") as run:
+            async for event in run:
+                if event.type == "CUSTOM":
+                    await restart()
+                    break
+            (result,) = (await run.result()).steps[0].tool_results
+        assert result.is_error
+        assert "was lost while trigger-long-running-operation ran" in result.data
+        assert (await outcome(tools, ("echo", {"message": "hi"})))[0].data == "Echo: hi"
+
+
 async def test_process_killed_within_a_call_is_told_and_started_anew() -> None:
     tools = MCPTools(npm_server(EVERYTHING), effect={"trigger-*": "write"})
 
