@@ -74,6 +74,17 @@ async def test_threads_are_their_owners_and_the_last_used_comes_first(log: Event
     assert await log.threads("b", "ann", 9, None) == []
 
 
+async def test_pages_of_threads_begun_at_once_fit_together(log: EventLog) -> None:
+    for number in range(20):
+        await log.begin(run(f"r{number}", f"t{number}"))
+    found: list[str] = []
+    before: float | None = None
+    while page := await log.threads("a", "ann", 3, before):
+        found += [one.thread_id for one in page]
+        before = page[-1].updated_at
+    assert found == [f"t{number}" for number in reversed(range(20))]
+
+
 async def test_runs_that_ended_are_forgotten_in_time(log: EventLog) -> None:
     for id in ("r1", "r2"):
         await log.begin(run(id))

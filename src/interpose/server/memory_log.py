@@ -48,12 +48,13 @@ class MemoryEventLog:
         self._ended: OrderedDict[str, _Kept] = OrderedDict()
         self._threads: OrderedDict[tuple[str, str, str], ServedThread] = OrderedDict()
         self._size = 0
+        self._last = 0.0
 
     async def begin(self, run: ServedRun, /) -> bool:
         """Note that a run begins; False where there is one of this id."""
         if self._kept(run.run_id) is not None:
             return False
-        now = time.time()
+        now = self._last = max(time.time(), self._last + 0.000001)  # no two at once, or pages would not fit together
         self._running[run.run_id] = _Kept(run.replace(created_at=now))
         key = (run.agent, run.owner, run.thread_id)
         known = self._threads.pop(key, None)

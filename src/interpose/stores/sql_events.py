@@ -9,8 +9,12 @@ from interpose.stores.schema import Steps
 
 ADD = """INSERT INTO interpose_served (run_id, agent, owner, thread_id, title, worker, status, created_at, heard_at)
     VALUES (?, ?, ?, ?, ?, ?, ?, {now}, {now}) ON CONFLICT DO NOTHING"""
-ADD_THREAD = """INSERT INTO interpose_served_threads VALUES (?, ?, ?, ?, {now}, {now})
+ADD_THREAD = """INSERT INTO interpose_served_threads
+    SELECT CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS TEXT), t.now, t.now
+    FROM (SELECT CASE WHEN max(updated_at) >= {now} THEN max(updated_at) + 0.000001 ELSE {now} END AS now
+        FROM interpose_served_threads WHERE agent = ? AND owner = ?) AS t WHERE true
     ON CONFLICT (agent, owner, thread_id) DO UPDATE SET updated_at = excluded.updated_at"""
+"""No two threads of an owner have one time, or pages of them would not fit together."""
 ADD_EVENT = """INSERT INTO interpose_events SELECT CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS TEXT)
     WHERE EXISTS (SELECT 1 FROM interpose_served WHERE run_id = ? AND status = 'running') ON CONFLICT DO NOTHING"""
 ENDED = "UPDATE interpose_served SET status = ?, heard_at = {now} WHERE run_id = ? AND status = 'running'"
@@ -101,7 +105,7 @@ def _begin(run: ServedRun) -> Steps:
     given = (run.run_id, run.agent, run.owner, run.thread_id, run.title, run.worker, run.status)
     if not (yield ADD, given):
         return False
-    yield ADD_THREAD, (run.agent, run.owner, run.thread_id, run.title)
+    yield ADD_THREAD, (run.agent, run.owner, run.thread_id, run.title, run.agent, run.owner)
     return True
 
 
