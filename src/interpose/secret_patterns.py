@@ -29,7 +29,7 @@ PREFIXED = (
         "-",
         ("xai-", "pplx-", "nvapi-", "tvly-", "pypi-", "pmak-", "gocspx-", "pul-", "sq0", "gl", "key-"),
         re.compile(
-            r"(?<![A-Za-z0-9])((?:xai|pplx|nvapi|tvly|pypi|PMAK|GOCSPX|pul|sq0[a-z]{3}|gl[a-z]{1,5}t|"
+            r"(?<![A-Za-z0-9])(?<!REDACTED\])((?:xai|pplx|nvapi|tvly|pypi|PMAK|GOCSPX|pul|sq0[a-z]{3}|gl[a-z]{1,5}t|"
             r"key(?=-[0-9a-f]{32}))-)[A-Za-z0-9_\-]{20,}+"
         ),
     ),
@@ -52,14 +52,16 @@ PREFIXED = (
             "gems_",
         ),
         re.compile(
-            r"(?<![A-Za-z0-9])((?:hf|gsk|npm|r8|whsec|do[opr]_v1|shp(?:at|ca|pa|ss)|dckr_pat|lin_(?:api|oauth)|ntn|"
+            r"(?<![A-Za-z0-9])(?<!REDACTED\])((?:hf|gsk|npm|r8|whsec|do[opr]_v1|shp(?:at|ca|pa|ss)|dckr_pat|lin_(?:api|oauth)|ntn|"
             r"figd|gl(?:sa|c)|sntry[su]|rubygems)_)[A-Za-z0-9_+/\-]{20,}+"
         ),
     ),
     Shape(
         ".",
         ("sg.", "ya29.", "hvs.", "hvb."),
-        re.compile(r"(?<![A-Za-z0-9])(SG\.(?=[A-Za-z0-9_\-]{10,40}\.)|ya29\.|hv[sb]\.)[A-Za-z0-9_.\-]{20,}+"),
+        re.compile(
+            r"(?<![A-Za-z0-9])(?<!REDACTED\])(SG\.(?=[A-Za-z0-9_\-]{10,40}\.)|ya29\.|hv[sb]\.)[A-Za-z0-9_.\-]{20,}+"
+        ),
     ),
     Shape(":", (":aa",), re.compile(r"(?<!\d)(\d{8,10}:)AA[A-Za-z0-9_\-]{30,}+")),
     Shape(
@@ -94,7 +96,7 @@ SAID = (
     Shape(
         ":",
         ("cookie",),
-        re.compile(r"(cookie[\"']?:\s{0,3}[\"']?)(?!\[REDACTED)[^\s=;,:\"']{1,100}=[^\r\n\"']++", re.IGNORECASE),
+        re.compile(r"(cookie[\"']?:\s{0,3}[\"']?)(?!\[REDACTED)[^\s=;,:\[\"']{1,100}=[^\r\n\"']++", re.IGNORECASE),
     ),
     Shape(
         "%",
@@ -120,7 +122,7 @@ SAID = (
         ("pass", "secret", "key", "token"),
         re.compile(
             r"((?:passw(?:or)?d|passphrase|passcode|secret|api[ _\-]?key|token) (?:is|was):? [\"'`]?)"
-            r"(?=[^\s\"'`,]*\d)(?=[^\s\"'`,]*[A-Za-z])[^\s\"'`,\[\]]{6,}+",
+            r"(?=[^\s\"'`,\[\]=:]*\d)(?=[^\s\"'`,\[\]=:]*[A-Za-z])[^\s\"'`,\[\]=:]{6,}+",
             re.IGNORECASE,
         ),
     ),
@@ -141,7 +143,7 @@ SHAPES = (
         "@",
         ("://",),
         re.compile(
-            r"(://[^\s:/@\"<>]{0,200}+:)(?!\d{1,5}[/?#])(?:[^\s/\"<>]{1,1000}(?=@)|[^\s@\"<>]{1,300}+(?=@))",
+            r"(://[^\s:/@\"<>]{0,200}+:)(?!\d{1,5}[/?#]|\[REDACTED\])(?:[^\s/\"<>]{1,1000}(?=@)|[^\s@\"<>]{1,300}+(?=@))",
         ),
     ),
     Shape(
@@ -154,15 +156,21 @@ SHAPES = (
         ("earer", "asic"),
         re.compile(r"\b((?:(?i:bearer)|B(?:asic|ASIC)|basic(?=\s+[a-z]*+[A-Z0-9+/=]))\s+)[A-Za-z0-9._~+/=\-]{8,}+"),
     ),
-    Shape("-_", ("k-", "k_"), re.compile(r"(?<![A-Za-z0-9])([spr]k(?:-|_(?:live|test)_))[A-Za-z0-9_\-]{16,}+")),
+    Shape(
+        "-_",
+        ("k-", "k_"),
+        re.compile(r"(?<![A-Za-z0-9])(?<!REDACTED\])([spr]k(?:-|_(?:live|test)_))[A-Za-z0-9_\-]{16,}+"),
+    ),
     Shape(
         "-_",
         ("gh", "pat-", "xox", "xapp"),
-        re.compile(r"(?<![A-Za-z0-9])(gh[pousr]_|github_pat_|glpat-|xox[a-z]-|xapp-)[A-Za-z0-9_\-]{4,}+"),
+        re.compile(
+            r"(?<![A-Za-z0-9])(?<!REDACTED\])(gh[pousr]_|github_pat_|glpat-|xox[a-z]-|xapp-)[A-Za-z0-9_\-]{4,}+"
+        ),
     ),
     *PREFIXED,
-    Shape("A", ("akia", "asia"), re.compile(r"(?<![A-Za-z0-9])(AKIA|ASIA)[A-Z0-9]{16,}+")),
-    Shape("A", ("aiza",), re.compile(r"(?<![A-Za-z0-9])(AIza)[A-Za-z0-9_\-]{30,}+")),
+    Shape("A", ("akia", "asia"), re.compile(r"(?<![A-Za-z0-9])(?<!REDACTED\])(AKIA|ASIA)[A-Z0-9]{16,}+")),
+    Shape("A", ("aiza",), re.compile(r"(?<![A-Za-z0-9])(?<!REDACTED\])(AIza)[A-Za-z0-9_\-]{30,}+")),
 )
 """In order: a whole secret is hidden before the name of the field that it stands in is looked at.
 

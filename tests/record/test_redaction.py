@@ -170,6 +170,19 @@ def test_redacting_twice_changes_nothing(pieces: list[str]) -> None:
     assert REDACTOR.text(once) == once
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgres://bob:hunter/u?mail=a@b.c@db/x",
+        f"AKIAIOSFODNN7EXAMPLEglsa_{LONG}",
+        f"ghp_abcdef:AKIAIOSFODNN7EXAMPLEsk-{LONG}",
+    ],
+)
+def test_secrets_that_touch_are_the_same_the_second_time(text: str) -> None:
+    once = REDACTOR.text(text)
+    assert REDACTOR.text(once) == once
+
+
 NAMES = st.sampled_from(["token", "a", "key", "password", "name", "value"])
 DATA = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), PIECES),
