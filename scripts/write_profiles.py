@@ -44,6 +44,9 @@ FLAGS = {
     "supports_caching": "supports_prompt_caching",
     "supports_structured_output": "supports_response_schema",
 }
+# Where the lists have the size of the window for that of the longest answer. Source: the vendor's table of models, read
+# May 2025.
+OUTPUT_LIMITS = {"claude-3-7-sonnet": 64_000, "claude-sonnet-4-0": 64_000, "claude-opus-4-0": 32_000}
 NOW = datetime.now(UTC)
 
 
@@ -75,7 +78,10 @@ def profile_of(model: Any, about: dict[str, Any]) -> dict[str, Any] | None:
     if about.get("deprecation_date", "9") <= NOW.date().isoformat():
         return None
     known |= {"cache_read_price": price(prices.cache_read_mtok), "cache_write_price": price(prices.cache_write_mtok)}
-    limits = {"max_input_tokens": window, "max_output_tokens": about.get("max_output_tokens")}
+    most = about.get("max_output_tokens")
+    if most == window:
+        most = next((limit for start, limit in OUTPUT_LIMITS.items() if model.id.startswith(start)), most)
+    limits = {"max_input_tokens": window, "max_output_tokens": most}
     flags = {ours: True for ours, theirs in FLAGS.items() if about.get(theirs)}
     # Silence about parallel calls means that the vendor has no switch for them, not that the model makes one at a time.
     flags["supports_parallel_tool_calls"] = bool(about.get("supports_function_calling", not about))
