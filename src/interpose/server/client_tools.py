@@ -51,8 +51,10 @@ def client_tools(given: Iterable[Mapping[str, Any]], taken: Iterable[str]) -> li
         names.add(name)
         try:
             made = tool(_never, name=name, description=str(one.get("description") or ""), parameters=dict(parameters))
-        except (ConfigurationError, TypeError, ValueError) as error:
+        except ConfigurationError as error:
             raise Refusal(422, "bad_input", f"the tool {name!r:.80}: {error}") from None
+        except Exception:  # schemas can be wrong in more ways than can be named
+            raise Refusal(422, "bad_input", f"the `parameters` of the tool {name!r:.80} are no JSON schema") from None
         tools.append(made)
     return [ClientTools(tools)] if tools else []
 
