@@ -72,7 +72,24 @@ CHAT: dict[str, Any] = {
     "max_tokens": 5,
 }
 GONE = object()
-WRONG = (None, True, -1, 1e308, 10**30, "", "\ud83d", "\0", [], {}, [[]], {"a": {}}, ["x"], [None], "system", GONE)
+WRONG: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    1e308,
+    10**30,
+    "",
+    "\ud83d",
+    "\0",
+    [],
+    {},
+    [[]],
+    {"a": {}},
+    ["x"],
+    [None],
+    "system",
+    GONE,
+)
 
 
 def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
