@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 import interpose
-from interpose import builtin, flow, models, report, stores, telemetry, testing
+from interpose import builtin, flow, models, report, server, stores, telemetry, testing
 from interpose.middleware import HOOKS
 
 PAGE = Path(__file__).parents[1] / "docs" / "coming-from.md"
-HOMES = (interpose, builtin, flow, models, report, stores, telemetry, testing)
+HOMES = (interpose, builtin, flow, models, report, server, stores, telemetry, testing)
 PHASES = ("init",)
 ARGUMENTS = ("call_next",)
 

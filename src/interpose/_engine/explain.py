@@ -65,6 +65,7 @@ def explain(agent: Agent[Any], plan: Plan) -> Explanation:
         if names:
             hooks[name] = tuple(reversed(names) if name in REVERSED else names)
     middleware = plan.middleware
+    brought = [tool for one in middleware for tool in getattr(one, "brings", ())]  # known only once it is open
     return Explanation(
         agent=agent.name,
         model=f"{agent.model.provider}:{agent.model.name}",
@@ -73,7 +74,7 @@ def explain(agent: Agent[Any], plan: Plan) -> Explanation:
         tool_layers=tuple(layer.name for layer in plan.tool_layers),
         run_layers=tuple(layer.name for layer in plan.run_layers),
         holds_stream=tuple(name_of(one) for one in middleware if one.holds_stream),
-        tools={tool.name: tool.origin for tool in plan.tools},
+        tools={tool.name: tool.origin for tool in (*plan.tools, *brought)},
         provides={name_of(one): tuple(c.name for c in one.provides) for one in middleware if one.provides},
         requires={name_of(one): tuple(c.name for c in one.requires) for one in middleware if one.requires},
         model_seam=tuple(name for name, _ in MODEL_SEAM),
