@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,7 +106,7 @@ async def serving(store: str | None = None) -> AsyncIterator[tuple[int, int]]:
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
             except OSError:
                 continue
-            writer.close()
+            await closed(writer)
             break
         yield port, process.pid
     finally:
@@ -128,6 +128,13 @@ def memory_mb(pid: int) -> float:
 # The client's side.
 
 
+async def closed(writer: asyncio.StreamWriter) -> None:
+    """Close a connection, and wait until it is: what is left open when the loop ends is complained about."""
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+
+
 async def said(port: int, mark: str, chunks: int, pause_s: float) -> tuple[list[str], float]:
     """Run the agent, and return what it said in pieces, and the milliseconds from its first chunk to here."""
     message = {"role": "user", "content": prompt(mark, chunks, pause_s)}
@@ -143,7 +150,7 @@ async def said(port: int, mark: str, chunks: int, pause_s: float) -> tuple[list[
             pieces.append(json.loads(line[6:])["delta"])
             if at:
                 first_ms = (at - int(pieces[0].partition(":")[2])) / 1e6
-    writer.close()
+    await closed(writer)
     return pieces, first_ms
 
 

@@ -86,6 +86,7 @@ async def served(agents: Agent[Any] | dict[str, Agent[Any]], **options: Any) -> 
     finally:
         server.should_exit = True
         await serving
+        await asyncio.sleep(0.01)  # for the transports that were closed last
         sock.close()
 
 

@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import pytest
+from bench.server import closed
 from tests.server.serving import Site, bearer, run_input, served, text_of
 
 from interpose import Agent
@@ -124,7 +125,7 @@ async def test_body_that_does_not_come_is_not_waited_for() -> None:
         )
         async with asyncio.timeout(10):
             assert (await reader.readline()).startswith(b"HTTP/1.1 408")
-        writer.close()
+        await closed(writer)
         assert await still_serves(site)
 
 
@@ -231,7 +232,7 @@ async def test_hosts_may_be_named() -> None:
 
 
 async def test_client_that_never_reads_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    big = Agent(ScriptedModel(text(chunks=["x" * 100_000] * 400), "Hi."))
+    big = Agent(ScriptedModel(text(chunks=["x" * 100_000] * 400), "Hi."), post_model_hooks=())
     async with served(big, send_timeout_s=0.3) as site:
         reader, writer = await asyncio.open_connection(site.base_url.host, site.base_url.port, limit=1024)
         body = json.dumps(run_input()).encode()
@@ -242,7 +243,7 @@ async def test_client_that_never_reads_is_left(monkeypatch: pytest.MonkeyPatch) 
             while site.runs.readers:  # noqa: ASYNC110  # nobody tells when the server gives up
                 await asyncio.sleep(0.05)
         assert await still_serves(site)
-        writer.close()
+        await closed(writer)
 
 
 async def test_too_many_runs_are_refused() -> None:
