@@ -43,6 +43,7 @@ class StepStore:
         expected: int | None = None,
         checkpoint: Checkpoint | None = None,
         replaces: str | None = None,
+        state: Mapping[str, Any] | None = None,
     ) -> None:
         """Append the messages of a run to its thread."""
 
@@ -50,7 +51,8 @@ class StepStore:
             kept = (
                 None if current() is not None and checkpoint is not None and not checkpoint.interrupts else checkpoint
             )
-            await self.real.commit(thread_id, run_id, messages, expected=expected, checkpoint=kept, replaces=replaces)
+            options: dict[str, Any] = {"expected": expected, "checkpoint": kept, "replaces": replaces, "state": state}
+            await self.real.commit(thread_id, run_id, messages, **options)
 
         await _once(f"commit:{thread_id}", act)
 
@@ -69,11 +71,11 @@ class StepStore:
         """Keep *state* for a thread."""
         await _once(f"save_state:{thread_id}", lambda: self.real.save_state(thread_id, state))
 
-    async def put(self, checkpoint: Checkpoint, /, *, replaces: str | None = None) -> None:
+    async def put(self, checkpoint: Checkpoint, /, *, replaces: str | None = None, at: int | None = None) -> None:
         """Write the checkpoint of a run that pauses, whole; until then its parts are gathered."""
         journal = current()
         if journal is None:
-            await self.real.put(checkpoint, replaces=replaces)
+            await self.real.put(checkpoint, replaces=replaces, at=at)
             return
         if replaces is not None:
             await self.drop(replaces)
@@ -113,6 +115,10 @@ class StepStore:
             return [one.to_dict() for one in await self.real.paused(thread_id)]
 
         return [Checkpoint.from_dict(one) for one in await _once(f"paused:{thread_id}", act, reads=True)]
+
+    async def unfinished(self, thread_id: str | None = None, /) -> Sequence[Checkpoint]:
+        """Return the checkpoints that wait for nothing."""
+        return await self.real.unfinished(thread_id)
 
     async def key(self) -> bytes:
         """Return the key of the store."""
