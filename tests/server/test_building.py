@@ -60,7 +60,8 @@ async def test_app_may_be_mounted_in_another() -> None:
 
 async def test_store_out_of_reach_is_said_without_where_it_is(tmp_path: Path) -> None:
     (tmp_path / "s.db").write_bytes(b"no database at all, but long enough to be one" * 40)
-    async with served(Agent(ScriptedModel("Hi."), store=SQLStore(f"sqlite:///{tmp_path}/s.db"))) as site:
+    store = SQLStore(f"sqlite:///{tmp_path}/s.db")
+    async with store, served(Agent(ScriptedModel("Hi."), store=store)) as site:
         begun = await site.post("/ag-ui/a", json=run_input())
         listed = await site.get("/ag-ui/a/threads")
         read = await site.get("/ag-ui/a/runs/r1/events")
