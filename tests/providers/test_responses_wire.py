@@ -434,4 +434,6 @@ def test_events_of_unknown_kinds_are_passed_over() -> None:
 
 
 def test_bodies_are_json() -> None:
-    json.dumps(to_wire(request_of(UserMessage("\ud800"), tools=(population,))))
+    body = json.dumps(to_wire(request_of(UserMessage("a\ud800"), tools=(population,))), ensure_ascii=False)
+    assert "a\ufffd" in body
+    assert json.loads(body.encode())["tools"][0]["name"] == "population"

@@ -111,7 +111,7 @@ def _part(part: Any, request: ModelRequest) -> dict[str, Any] | None:
         case TextPart():
             return {"type": "text", "text": part.text}
         case ImagePart(file_id=None):
-            return {"type": "image_url", "image_url": {"url": part.url or _data_url(part)}}
+            return {"type": "image_url", "image_url": {"url": part.url or data_url(part)}}
         case AudioPart(data=str()):
             subtype = (part.media_type or "").partition("/")[2].lower()
             return {
@@ -119,7 +119,7 @@ def _part(part: Any, request: ModelRequest) -> dict[str, Any] | None:
                 "input_audio": {"data": part.data, "format": AUDIO_FORMATS.get(subtype, subtype)},
             }
         case FilePart(data=str()):
-            return {"type": "file", "file": {"filename": part.name or _file_name(part), "file_data": _data_url(part)}}
+            return {"type": "file", "file": {"filename": part.name or file_name(part), "file_data": data_url(part)}}
         case ImagePart(file_id=str()) | FilePart(file_id=str()):
             return {"type": "file", "file": {"file_id": part.file_id}}
         case ProviderPart():
@@ -134,9 +134,11 @@ def _part(part: Any, request: ModelRequest) -> dict[str, Any] | None:
     )
 
 
-def _data_url(part: Any) -> str:
+def data_url(part: Any) -> str:
+    """Return the base64 data of *part* as a `data:` address."""
     return f"data:{part.media_type};base64,{part.data}"
 
 
-def _file_name(part: Any) -> str:
+def file_name(part: Any) -> str:
+    """Return a name for a file that has none, by its media type."""
     return f"file.{(part.media_type or '').partition('/')[2] or 'bin'}"

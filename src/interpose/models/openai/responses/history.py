@@ -17,6 +17,7 @@ from interpose.messages import (
     ToolMessage,
     UserMessage,
 )
+from interpose.models.openai.history import data_url, file_name
 from interpose.models.openai.responses.reasoning import TYPE, item_of
 from interpose.models.wire_names import wire_id, wire_name
 from interpose.request import ModelRequest
@@ -140,13 +141,13 @@ def _content(part: Any, request: ModelRequest) -> dict[str, Any] | None:
         case ImagePart(file_id=str()):
             return {"type": "input_image", "detail": "auto", "file_id": part.file_id}
         case ImagePart():
-            return {"type": "input_image", "detail": "auto", "image_url": part.url or _data_url(part)}
+            return {"type": "input_image", "detail": "auto", "image_url": part.url or data_url(part)}
         case FilePart(file_id=str()):
             return {"type": "input_file", "file_id": part.file_id}
         case FilePart(url=str()):
             return {"type": "input_file", "file_url": part.url}
         case FilePart():
-            return {"type": "input_file", "filename": part.name or _file_name(part), "file_data": _data_url(part)}
+            return {"type": "input_file", "filename": part.name or file_name(part), "file_data": data_url(part)}
         case ProviderPart():
             is_own = part.provider in ("", request.provider) and isinstance(part.data, Mapping)
             return dict(part.data) if is_own else None
@@ -155,11 +156,3 @@ def _content(part: Any, request: ModelRequest) -> dict[str, Any] | None:
         provider=request.provider,
         model=request.model,
     )
-
-
-def _data_url(part: Any) -> str:
-    return f"data:{part.media_type};base64,{part.data}"
-
-
-def _file_name(part: Any) -> str:
-    return f"file.{(part.media_type or '').partition('/')[2] or 'bin'}"
