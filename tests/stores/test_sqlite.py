@@ -18,8 +18,9 @@ from interpose.testing.store_values import some_checkpoint, some_messages
 Opener = Callable[..., SQLStore]
 
 
-def threads() -> list[str]:
-    return [one.name for one in threading.enumerate() if one.name.startswith("interpose")]
+def threads_since(before: set[threading.Thread]) -> list[threading.Thread]:
+    """Return the threads of stores that were started since; a store of an earlier test may still wait for the GC."""
+    return [one for one in threading.enumerate() if one.name.startswith("interpose") and one not in before]
 
 
 def test_store_serves_one_event_loop_after_another(url: str) -> None:
@@ -69,20 +70,22 @@ async def test_store_may_be_used_after_closing(url: str) -> None:
 
 
 async def test_closing_leaves_no_thread_and_one_file(sqlite: str) -> None:
+    before = set(threading.enumerate())
     store = SQLStore(sqlite)
     await store.put(some_checkpoint())
-    assert threads() != []
+    assert len(threads_since(before)) == 1
     await store.aclose()
-    assert threads() == []
+    assert threads_since(before) == []
     path = Path(sqlite.removeprefix("sqlite:///"))
     assert [one.name for one in path.parent.iterdir()] == [path.name]
 
 
 async def test_store_that_is_forgotten_ends_its_thread(sqlite: str) -> None:
+    before = set(threading.enumerate())
     store = SQLStore(sqlite)
     await store.put(some_checkpoint())
     gone = weakref.ref(store)
-    (thread,) = [one for one in threading.enumerate() if one.name == "interpose-sqlite"]
+    (thread,) = threads_since(before)
     del store
     assert gone() is None
     gc.collect()
