@@ -74,6 +74,7 @@ def test_kinds_by_vendor(status: int | None, body: Any, kind: type[ProviderError
         "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
         "request (9021 tokens) exceeds the available context size (4096 tokens), try increasing it",
         "Input is too long for requested model.",
+        "Please reduce the length of the messages or completion.",
     ],
 )
 def test_requests_that_are_too_long_are_known_by_their_words(message: str) -> None:
@@ -114,6 +115,10 @@ def test_requests_are_named_by_either_header(name: str) -> None:
         (400, {}, {}, "has to change"),
         (503, {}, {}, "Fallback"),
         (408, {}, {}, "allow more time"),
+        (404, {}, {}, "the model's name, and base_url"),
+        (409, {}, {}, "Try again"),
+        (499, {}, {}, "Try again"),
+        (402, {}, {}, "plan and billing"),
     ],
 )
 def test_each_error_says_what_to_do(status: int, body: Any, headers: dict[str, str], advice: str) -> None:
@@ -124,3 +129,50 @@ def test_each_error_says_what_to_do(status: int, body: Any, headers: dict[str, s
 
 def test_an_error_of_no_kind_says_no_more_than_it_knows() -> None:
     assert str(told(None, {})) == "p:m failed: no luck."
+
+
+@pytest.mark.parametrize(
+    ("message", "wait_s"),
+    [
+        ("Rate limit reached for m on tokens per min. Please try again in 20s.", 20),
+        ("Please try again in 1.5s. Visit the page on limits.", 1.5),
+        ("Please try again in 350ms.", 0.35),
+        ("Please try again in 6m12.5s.", 372.5),
+        ("Please retry in 34.07s.", 34.07),
+        ("Please try again in 1h0m2s.", 3602),
+        ("Please try again in a moment.", None),
+        ("Please try again in 3 days.", None),
+    ],
+)
+def test_waits_that_are_told_in_words_are_read(message: str, wait_s: float | None) -> None:
+    assert told(429, {}, message).retry_after_s == wait_s
+    assert told(429, {}, message, retry_after="3").retry_after_s == 3
+
+
+def test_words_about_waiting_count_where_waiting_helps_alone() -> None:
+    assert told(400, {}, "The tool said: try again in 5s.").retry_after_s is None
+
+
+@pytest.mark.parametrize(
+    ("status", "word", "retryable"), [(529, "false", False), (400, "true", True), (500, "?", True)]
+)
+def test_a_server_that_says_whether_to_try_again_is_believed(status: int, word: str, retryable: bool) -> None:
+    assert told(status, {}, x_should_retry=word).retryable is retryable
+
+
+def test_an_account_without_money_is_no_fault_of_the_request() -> None:
+    error = told(400, anthropic("invalid_request_error"), "Your credit balance is too low to access the API.")
+    assert type(error) is AuthFailed
+    assert "plan and billing" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("<html>\n<head><title>502 Bad\n Gateway</title></head><body><h1>x</h1></body></html>", "502 Bad Gateway"),
+        ("<!DOCTYPE html><html><body><h1>Gone &amp; away</h1><p>nginx</p></body></html>", "Gone & away nginx"),
+        ("<html><head><script>var a = 1</script><style>p {}</style></head></html>", "an HTML page without text"),
+    ],
+)
+def test_of_a_page_of_a_proxy_its_title_is_told(page: str, said: str) -> None:
+    assert str(told(502, page, page)).startswith(f"p:m failed with status 502: {said}. Try again later")

@@ -4,6 +4,7 @@ One mapping for all providers. Vendors agree on the statuses and differ in the w
 here side by side, since routers and compatible servers mix them.
 """
 
+import html
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -25,12 +26,18 @@ _TOO_LONG = re.compile(
     r"maximum context length|context[ _](length|window|size|limit)|(prompt|input|request) is too long"
     r"|too many (input )?tokens|(input )?token count .{0,40}exceeds"
     r"|exceeds? the (model's )?(maximum|context|input token)"
-    r"|input length and `?max_tokens`? exceed",
+    r"|input length and `?max_tokens`? exceed|reduce the length of the (messages|prompt|input)",
     re.IGNORECASE,
 )
 _BAD_KEY = re.compile(
     r"api[ _-]?key.{0,20}(invalid|not valid|expired|missing)|(invalid|expired).{0,12}api[ _-]?key", re.I
 )
+_NO_MONEY = re.compile(r"credit balance is too low|insufficient (credit|balance|fund)", re.I)
+_WAIT = re.compile(
+    r"(?:try again|retry) in (?=\d)(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s|(\d+(?:\.\d+)?)ms)?\b", re.I
+)
+"""Hours, minutes, seconds or milliseconds, as vendors write a wait into the message of an error."""
+_PAGE = re.compile(r"\s*<(!doctype html|html|head|body)\b", re.I)
 _NEVER_AGAIN = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error"}
 
 # Sources: the vendors' pages on errors (platform.openai.com/docs/guides/error-codes, docs.claude.com/en/api/errors,
@@ -79,6 +86,7 @@ _ADVICE: dict[type[ProviderError], str] = {
     ProviderDown: "Try again later, as RetryModelCalls() does, or turn to another model with Fallback(...).",
     ModelTimeout: "Try again, or allow more time.",
 }
+_BILLING = "Waiting does not mend this: see the account's plan and billing."
 
 
 def error_of(
@@ -108,10 +116,13 @@ def error_of(
     kind = _kind(status_code or inner, [word.lower() for word in words], message)
     wait_s = retry_after_s(headers, now_s)
     wait_s = _wait_in(detail) if wait_s is None else wait_s
-    retryable = _retryable(status_code, [word.lower() for word in words])
+    wait_s = _wait_told(message) if wait_s is None and kind in (RateLimited, ProviderDown) else wait_s
+    retryable = _retryable(status_code, [word.lower() for word in words], headers.get("x-should-retry"))
     where = "" if status_code is None else f" with status {status_code}"
+    is_unpaid = status_code == 402 or (kind is AuthFailed and _NO_MONEY.search(message) is not None)
+    advice = _BILLING if is_unpaid else _advice(kind, status_code, retryable, wait_s)
     return kind(
-        f"{provider}:{model} failed{where}: {message.strip().rstrip('.')}. {_advice(kind, retryable, wait_s)}".rstrip(),
+        f"{provider}:{model} failed{where}: {_readable(message).rstrip('.')}. {advice}".rstrip(),
         provider=provider,
         model=model,
         status_code=status_code,
@@ -122,9 +133,13 @@ def error_of(
     )
 
 
-def _advice(kind: type[ProviderError], retryable: bool | None, wait_s: float | None) -> str:
+def _advice(kind: type[ProviderError], status_code: int | None, retryable: bool | None, wait_s: float | None) -> str:
     if kind is RateLimited and retryable is False:
-        return "Waiting does not mend this: see the account's plan and billing."
+        return _BILLING
+    if kind is BadRequest and status_code == 404:
+        return "Check the model's name, and base_url where one is set."
+    if kind is BadRequest and retryable:
+        return _ADVICE[ProviderDown]
     if kind is RateLimited and wait_s is not None:
         return f"The provider asks to wait {wait_s:g} s; RetryModelCalls() does so."
     return _ADVICE.get(kind, "")
@@ -136,7 +151,8 @@ def _kind(status_code: int | None, words: list[str], message: str) -> type[Provi
         return ContextTooLong
     if status_code is None:
         return next((_BY_CODE[word] for word in words if word in _BY_CODE), ProviderError)
-    if status_code in (401, 402, 403) or (status_code == 400 and _BAD_KEY.search(message)):
+    is_no_access = _BAD_KEY.search(message) or _NO_MONEY.search(message)
+    if status_code in (401, 402, 403) or (status_code == 400 and is_no_access):
         return AuthFailed
     if status_code == 413:
         return ContextTooLong
@@ -144,12 +160,14 @@ def _kind(status_code: int | None, words: list[str], message: str) -> type[Provi
         return RateLimited
     if status_code == 408:
         return ModelTimeout
-    if status_code >= 500:
+    if status_code >= 500 or status_code == 499:  # 499: the vendor itself gave the request up
         return ProviderDown
     return BadRequest if status_code >= 400 else ProviderError
 
 
-def _retryable(status_code: int | None, words: Iterable[str]) -> bool | None:
+def _retryable(status_code: int | None, words: Iterable[str], told: str | None) -> bool | None:
+    if told in ("true", "false"):
+        return told == "true"
     if _NEVER_AGAIN.intersection(words):
         return False
     if status_code in (409, 425):  # a conflict with another request, or one that came too early
@@ -183,6 +201,25 @@ def _wait_in(error: Mapping[str, Any]) -> float | None:
         if isinstance(delay, str):
             return _number(delay.removesuffix("s"))
     return None
+
+
+def _wait_told(message: str) -> float | None:
+    """Return the wait that a message asks for in words, in seconds."""
+    found = _WAIT.search(message)
+    if found is None or not any(found.groups()):
+        return None
+    hours, minutes, seconds, milliseconds = (float(one or 0) for one in found.groups())
+    return hours * 3600 + minutes * 60 + seconds + milliseconds / 1000
+
+
+def _readable(message: str) -> str:
+    """Return *message*, or of a page that a proxy sent instead its title, else the beginning of its text."""
+    if _PAGE.match(message) is None:
+        return message.strip()
+    title = re.search(r"<title[^>]*>(.*?)</title>", message, re.I | re.S)
+    text = title[1] if title else re.sub(r"<(script|style)\b.*?(</\1>|$)", " ", message, flags=re.I | re.S)
+    plain = " ".join(html.unescape(re.sub(r"<[^>]*>?", " ", text)).split())
+    return plain[:200] or "an HTML page without text"
 
 
 def _number(text: str | None) -> float | None:
