@@ -152,3 +152,51 @@ def test_options_under_extra_body_go_into_the_body() -> None:
     request = ModelRequest(model="m", messages=(UserMessage("q"),))
     body = to_wire(request.with_provider_options({"extra_body": {"top_k": 3}, "min_p": 0.1}))
     assert (body["top_k"], body["min_p"], "extra_body" in body) == (3, 0.1, False)
+
+
+SOURCE = {"type": "url_citation", "url_citation": {"start_index": 0, "end_index": 4, "url": "https://example.org"}}
+
+
+@pytest.mark.parametrize("keep", [True, False])
+async def test_what_is_for_the_reader_is_kept_and_stays_behind(keep: bool) -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    response = await read(
+        chunk(content="Here.", annotations=[SOURCE]),
+        chunk(annotations=[SOURCE], images=[picture]),
+        {**chunk("stop", annotations=[]), "citations": ["https://example.org"]},
+        keep=keep,
+    )
+    note = {"type": "message", "annotations": [SOURCE], "images": [picture], "citations": ["https://example.org"]}
+    assert response.message.parts[-1] == ProviderPart(note, "p")
+    assert sent(response.message) == {"role": "assistant", "content": "Here."}
+
+
+async def test_sound_is_kept_whole_and_its_words_are_the_text() -> None:
+    pieces = [
+        {"id": "a1"},
+        {"transcript": "He"},
+        {"data": "AQ=="},
+        {"transcript": "llo"},
+        {"data": "AgM="},
+        {"data": "BA=="},
+        {"expires_at": 9},
+    ]
+    response = await read(*[chunk(audio=piece) for piece in pieces], chunk("stop"))
+    sound = {"id": "a1", "transcript": "Hello", "data": "AQIDBA==", "expires_at": 9}
+    assert response.text == "Hello"
+    assert response.message.parts[-1] == ProviderPart({"type": "message", "audio": sound}, "p")
+    assert sent(response.message) == {"role": "assistant", "content": "Hello"}
+
+
+async def test_words_that_are_written_too_are_said_once() -> None:
+    response = await read(chunk("stop", content="Hello", audio={"id": "a1", "transcript": "Hello", "data": "AQ=="}))
+    assert response.text == "Hello"
+
+
+async def test_ids_that_change_with_every_chunk_are_one_answer() -> None:
+    response = await read({**chunk(content="a"), "id": "r1"}, {**chunk(content="b"), "id": "r2"}, chunk("stop"))
+    assert response.text == "ab"
+
+
+async def test_an_answer_for_which_the_server_had_no_room_is_an_error() -> None:
+    assert (await read(chunk("insufficient_system_resource", content="a"))).finish_reason == "error"

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from interpose.messages import ProviderPart
+from interpose.models.openai.shown import NOTE
 
 MESSAGE_FIELDS = ("reasoning_details", "thinking_blocks", "extra_content")
 """Fields of a message that go back: reasoning with its signatures as two routers give it, and Gemini's signatures."""
@@ -76,6 +77,8 @@ def _belong_together(last: Any, detail: Any) -> bool:
 def put_back(wire: dict[str, Any], parts: Iterable[ProviderPart], keep: bool) -> None:
     """Put what *parts* hold into *wire*, a message that goes back; unless *keep*, only what no server added."""
     for part in parts:
+        if part.data.get("type") == NOTE:
+            continue  # for the reader alone
         for key, value in part.data.items():
             if key == CALLS:
                 if keep:

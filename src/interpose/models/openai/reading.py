@@ -16,6 +16,7 @@ from interpose.models.base import (
     ToolCallDelta,
     UsageUpdate,
 )
+from interpose.models.openai import shown
 from interpose.models.openai.extras import MESSAGE_FIELDS, extras_of, merge_extras
 from interpose.request import Usage
 from interpose.text import to_json
@@ -27,13 +28,14 @@ FINISH_REASONS = {
     "length": "length",
     "content_filter": "content_filter",
     "error": "error",  # compatible routers, when the server behind them failed
+    "insufficient_system_resource": "error",  # DeepSeek
     # Words of compatible servers, which answer with those of the model behind them.
     **dict.fromkeys(["eos", "eos_token", "end_turn", "stop_sequence"], "stop"),
     **dict.fromkeys(["max_tokens", "model_length"], "length"),
 }
 _FINISHES = {word: Finish(reason) for word, reason in FINISH_REASONS.items()}
 _UNKNOWN = Finish("unknown")
-_EXTRA_FIELDS = frozenset(MESSAGE_FIELDS)
+_EXTRA_FIELDS = frozenset(MESSAGE_FIELDS) | shown.MESSAGE_FIELDS
 
 
 def from_wire(chunk: Mapping[str, Any], names: Mapping[str, str] | None = None) -> Iterator[ModelChunk]:
@@ -55,6 +57,10 @@ def from_wire(chunk: Mapping[str, Any], names: Mapping[str, str] | None = None) 
         if reason:
             yield _FINISHES.get(reason, _UNKNOWN)
         break
+    if not shown.ANSWER_FIELDS.isdisjoint(chunk):
+        beside = shown.shown_of(chunk, shown.ANSWER_FIELDS)
+        if beside:
+            yield ProviderPart({"type": shown.NOTE, **beside})
     usage = chunk.get("usage")
     if isinstance(usage, Mapping):
         yield UsageUpdate(usage_of(usage))
@@ -79,6 +85,12 @@ def _delta(delta: Mapping[str, Any], names: Mapping[str, str], whole: bool) -> I
         extras = extras_of(delta)
         if extras:
             yield ProviderPart(extras)
+        beside = shown.shown_of(delta, shown.MESSAGE_FIELDS)
+        if beside:
+            audio = beside.get("audio")
+            if isinstance(audio, Mapping) and audio.get("transcript") and not content:
+                yield TextDelta(audio["transcript"])
+            yield ProviderPart({"type": shown.NOTE, **beside})
 
 
 def _call(call: Mapping[str, Any], names: Mapping[str, str], position: int | None) -> ToolCallDelta:
@@ -123,16 +135,17 @@ class ChatReader:
     """Reads one answer, chunk by chunk or as a whole, and keeps for the end what belongs there.
 
     *names* maps the names on the wire to those of the tools; what a server added is dropped unless *keep_extras*, and
-    is marked as *provider*'s.
+    is marked as *provider*'s. What is for the reader alone is kept in any case.
     """
 
-    __slots__ = ("_extras", "_finish", "_is_refused", "_keep_extras", "_message_id", "_names", "_provider")
+    __slots__ = ("_extras", "_finish", "_is_refused", "_keep_extras", "_message_id", "_names", "_provider", "_shown")
 
     def __init__(self, names: Mapping[str, str], keep_extras: bool, provider: str = "") -> None:
         self._names = names
         self._provider = provider
         self._keep_extras = keep_extras
         self._extras: list[Mapping[str, Any]] = []
+        self._shown: list[Mapping[str, Any]] = []
         self._finish: Finish | None = None
         self._message_id = ""
         self._is_refused = False
@@ -147,13 +160,13 @@ class ChatReader:
         try:
             for chunk in from_wire(data, self._names):
                 if isinstance(chunk, MessageStart):
-                    if chunk.id != self._message_id:
+                    if not self._message_id:  # some servers number each chunk anew, though they answer but once
                         self._message_id = chunk.id
                         said.append(chunk)
                 elif isinstance(chunk, Finish):
                     self._finish = chunk
                 elif isinstance(chunk, ProviderPart):
-                    self._extras.append(chunk.data)
+                    (self._shown if chunk.data.get("type") == shown.NOTE else self._extras).append(chunk.data)
                 else:
                     said.append(chunk)
             self._is_refused = self._is_refused or _is_refusal(data)
@@ -162,8 +175,10 @@ class ChatReader:
         return said
 
     def end(self) -> list[ModelChunk]:
-        """Return what stands at the end: what the server added, and the reason to finish, if it gave one."""
+        """Return what stands at the end: what the server added or shows, and the reason to finish, if it gave one."""
         last: list[ModelChunk] = []
+        if self._shown:
+            last.append(ProviderPart(shown.merge_shown(self._shown), self._provider))
         if self._extras and self._keep_extras:
             last.append(ProviderPart(merge_extras(self._extras), self._provider))
         if self._finish is None:
