@@ -1,6 +1,7 @@
 """Messages, requests, usage and the folding of chunks."""
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -689,6 +690,23 @@ async def test_two_answers_in_one_stream_are_refused() -> None:
     with pytest.raises(ProviderError, match=r"spliced.*'m1'.*'m2'"):
         await folded(MessageStart("m1"), TextDelta("a"), MessageStart("m2"), TextDelta("b"), Finish())
     assert (await folded(MessageStart("m1"), TextDelta("a"), MessageStart("m1"), TextDelta("b"), Finish())).text == "ab"
+
+
+async def test_a_stream_is_closed_where_a_chunk_of_it_is_refused() -> None:
+    left: list[str] = []
+
+    async def two_answers() -> AsyncIterator[ModelChunk]:
+        try:
+            yield MessageStart("m1")
+            yield MessageStart("m2")
+            yield Finish()
+        finally:
+            left.append("closed")
+
+    stream = two_answers()
+    with pytest.raises(ProviderError, match="spliced"):
+        await fold(stream)
+    assert left == ["closed"]
 
 
 async def test_a_stream_without_finish_was_cut_off() -> None:

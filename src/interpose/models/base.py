@@ -254,22 +254,27 @@ async def fold(chunks: AsyncIterable[ModelChunk], request: ModelRequest | None =
     """
     request = request or ModelRequest()
     assembly = Assembly(AssistantMessage().id)
-    async for chunk in chunks:
-        match chunk:
-            case TextDelta():
-                assembly.text_pieces().append(chunk.text)
-            case ReasoningDelta():
-                assembly.reasoning(clean(chunk.text), chunk.signature)
-            case ToolCallDelta():
-                assembly.call(chunk)
-            case UsageUpdate():
-                assembly.report(chunk.usage)
-            case ProviderPart():
-                assembly.items.append(chunk)
-            case MessageStart():
-                assembly.start(chunk, request)
-            case Finish():
-                assembly.finish(chunk)
+    try:
+        async for chunk in chunks:
+            match chunk:
+                case TextDelta():
+                    assembly.text_pieces().append(chunk.text)
+                case ReasoningDelta():
+                    assembly.reasoning(clean(chunk.text), chunk.signature)
+                case ToolCallDelta():
+                    assembly.call(chunk)
+                case UsageUpdate():
+                    assembly.report(chunk.usage)
+                case ProviderPart():
+                    assembly.items.append(chunk)
+                case MessageStart():
+                    assembly.start(chunk, request)
+                case Finish():
+                    assembly.finish(chunk)
+    finally:
+        close = getattr(chunks, "aclose", None)  # where a chunk was refused, the rest of the answer is still open
+        if close is not None:
+            await close()
     if assembly.finish_reason is None:
         raise cut_off(request)
     for item in assembly.items:
