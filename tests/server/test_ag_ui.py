@@ -6,7 +6,17 @@ from typing import Any
 import pytest
 from tests.server.serving import bearer, frames, run_input, served, text_of, types_of
 
-from interpose import Agent, AuthFailed, ContextTooLong, Limits, ProviderDown, RateLimited, on_step, tool
+from interpose import (
+    Agent,
+    AuthFailed,
+    ContextTooLong,
+    Limits,
+    Middleware,
+    ProviderDown,
+    RateLimited,
+    on_step,
+    tool,
+)
 from interpose.stores import MemoryStore
 from interpose.testing import ScriptedModel, assert_events_valid, calls, fail, text
 
@@ -175,6 +185,30 @@ async def test_what_a_failed_tool_says_is_for_the_model_alone() -> None:
     assert "hunter2" not in answer.text
     assert "hunter2" not in thread.text
     assert "the tool failed (error id err_" in answer.text
+
+
+async def test_failed_tool_is_told_as_one_and_logged_under_the_id(caplog: pytest.LogCaptureFixture) -> None:
+    model = ScriptedModel(calls(("break_in", {}), ("look", {"where": "hall"})), "It failed.")
+    async with served(Agent(model, tools=[break_in, look], store=MemoryStore())) as site:
+        results = [one.event for one in await site.ask() if one.type == "TOOL_CALL_RESULT"]
+        thread = (await site.get("/ag-ui/a/threads/t1")).json()
+    assert [one.metadata for one in results] == [{"interpose": {"isError": True}}, None]
+    told = str(results[0].to_dict()["content"])
+    error_id = told.partition("error id ")[2].rstrip(")")
+    assert f"({error_id}): " in caplog.text
+    assert "hunter2" in caplog.text
+    assert [one.get("error") for one in thread["messages"] if one["role"] == "tool"] == [told, None]
+
+
+async def test_refused_call_is_told_with_its_reason_and_as_an_error() -> None:
+    class Refuses(Middleware):
+        def before_tool_call(self, ctx: Any, call: Any) -> Any:
+            return call.refuse("not on a Sunday")
+
+    agent = Agent(ScriptedModel(calls(("look", {"where": "hall"})), "Well."), tools=[look], middleware=[Refuses()])
+    async with served(agent) as site:
+        (result,) = [one.event.to_dict() for one in await site.ask() if one.type == "TOOL_CALL_RESULT"]
+    assert (result["content"], result["metadata"]) == ("not on a Sunday", {"interpose": {"isError": True}})
 
 
 async def test_show_error_makes_the_text() -> None:

@@ -95,6 +95,19 @@ async def test_only_a_clear_yes_runs_the_call(payload: Any, expected: list[int])
     assert paid == expected
 
 
+async def test_rejection_is_told_with_its_reason(make_store: Stores) -> None:
+    async with served(asking(make_store())) as site:
+        (question,) = questions(await site.ask())
+        rejected = answer(question, {"approved": False, "reason": "too much"})
+        found = [one.event.to_dict() for one in await site.ask(None, runId="r2", resume=rejected)]
+        thread = (await site.get("/ag-ui/a/threads/t1")).json()
+    told = next(one for one in found if one["type"] == "TOOL_CALL_RESULT" and "metadata" in one)
+    assert told["content"] == "rejected by a person: too much"
+    assert told["metadata"] == {"interpose": {"isError": True}}
+    kept = [one["error"] for one in thread["messages"] if "error" in one]
+    assert kept in ([], ["rejected by a person: too much"])
+
+
 async def test_snapshot_after_an_edit_tells_nothing_of_a_failed_tool() -> None:
     @tool
     def break_in() -> str:

@@ -8,10 +8,10 @@ import httpx2
 import pytest
 from tests.server.test_reconnect import Gate, waiting
 
-from interpose import Agent, on_abort
+from interpose import Agent, on_abort, tool
 from interpose.server import ShownError, sse
 from interpose.server.http import Route, Starlette
-from interpose.testing import ScriptedModel, fail, text
+from interpose.testing import ScriptedModel, calls, fail, text
 
 
 async def test_streamed_run_becomes_frames() -> None:
@@ -56,6 +56,21 @@ async def test_failure_is_told_without_its_text(caplog: pytest.LogCaptureFixture
     assert b"RUN_ERROR" in found[-1]
     assert b"sk-1" not in b"".join(found)
     assert "sk-1" in caplog.text
+
+
+async def test_what_a_failed_tool_says_is_logged_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    @tool
+    def break_in() -> str:
+        """Fail."""
+        raise RuntimeError("key sk-1")
+
+    agent = Agent(ScriptedModel(calls(("break_in", {})), "It failed."), tools=[break_in])
+    run = await agent.start("Hi", run_id="r1")
+    found = b"".join([one async for one in sse(run)])
+    assert b"the tool failed (error id err_" in found
+    assert b"sk-1" not in found
+    assert "sk-1" in caplog.text
+    assert b"".join([one async for one in sse(agent.attach("r1"))]) == found
 
 
 async def test_text_of_a_failure_can_be_made() -> None:

@@ -59,6 +59,21 @@ async def test_question_asked_in_another_browser_can_be_answered(browser: Any) -
         assert await page.locator(".question:not(.is-settled)").count() == 0
 
 
+async def test_call_that_was_rejected_in_another_browser_is_shown_as_not_run(browser: Any) -> None:
+    async with chat(browser, scripted(calls(("pay", {"amount": 3})), "Well.", tools=[pay])) as (page, server):
+        await say(page, "Pay.")
+        await page.get_by_role("button", name="Reject").click()
+        await page.keyboard.type("too much")
+        await page.keyboard.press("Control+Enter")
+        await page.get_by_text("Well.", exact=True).wait_for()
+        await finished(page)
+        async with opened(browser, server.url) as other:
+            await other.get_by_role("button", name="Pay.").first.click()
+            await other.get_by_text("Well.", exact=True).wait_for()
+            assert await other.locator(".call .state").all_inner_texts() == ["not run"]
+            assert await other.locator(".call-came").inner_text() == "rejected by a person: too much"
+
+
 async def test_run_that_goes_on_is_followed_in_another_browser(browser: Any) -> None:
     held = Held()
     async with chat(browser, scripted(text("One two.", chunks=("One", " two.")), middleware=[held])) as (page, server):

@@ -92,6 +92,40 @@ async def test_parallel_calls_are_shown_while_they_run(browser: Any) -> None:
         ]  # fmt: skip
 
 
+async def test_failed_call_is_shown_as_one_and_the_model_is_told_again(browser: Any) -> None:
+    seen: list[bool] = []
+
+    @tool
+    def look() -> str:
+        """Look."""
+        raise ValueError("sk-1")
+
+    def turn(request: Any) -> Any:
+        seen[:] = [message.is_error for message in request.messages if message.role == "tool"]
+        return calls(("look", {})) if len(request.messages) == 1 else text(f"answer {len(request.messages)}")
+
+    async with chat(browser, scripted(turn, turn, turn, store=None, tools=[look])) as (page, _):
+        await say(page, "one")
+        await finished(page)
+        assert await page.locator(".call.is-bad .state").all_inner_texts() == ["failed"]
+        assert "the tool failed (error id err_" in await page.locator(".call-came").inner_text()
+        await say(page, "two")
+        await page.get_by_text("answer 5", exact=True).wait_for()
+        assert seen == [True]
+
+
+async def test_name_of_a_custom_event_is_whole(browser: Any) -> None:
+    class Emits(Middleware):
+        def on_start(self, ctx: Any) -> None:
+            ctx.emit("summary", {"words": "long " * 100})
+
+    async with chat(browser, scripted("Hi.", middleware=[Emits()])) as (page, _):
+        await say(page, "Hi")
+        await finished(page)
+        name = page.locator(".note-name")
+        assert await name.evaluate("node => node.scrollWidth <= node.clientWidth")
+
+
 async def test_reasoning_is_folded(browser: Any) -> None:
     async with chat(browser, scripted(text("Four.", reasoning="Two and two."))) as (page, _):
         await say(page, "2 + 2?")

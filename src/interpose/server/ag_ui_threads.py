@@ -47,7 +47,7 @@ async def thread(runs: Runs, name: str, owner: str, thread_id: str) -> dict[str,
         known = await runs.log(name).threads(name, owner, MOST, None)
         if kept not in [one.thread_id for one in known]:
             return None
-    shown = Shown(owner, kept, Failed(), runs.options.show_error)
+    shown = Shown(owner, "", kept, Failed(), runs.options.show_error)
     return {
         "threadId": thread_id,
         "messages": [shown.message(one) for one in messages_to_wire(messages)],

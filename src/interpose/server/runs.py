@@ -149,6 +149,7 @@ class Runs:
             middleware=[*middleware, NoteFailures(served.failed)],
             **names,
         )
+        served.failed.run = served.stream
         ending = served.agent.attach(served.run_id)
         await ending.__aenter__()
         served.task = asyncio.ensure_future(self._follow(served, ending))

@@ -33,7 +33,7 @@ class Served:
         self.run_id = kept_id(caller.owner, caller.run_id)
         self.thread_id = kept_id(caller.owner, caller.thread_id)
         self.failed = Failed()
-        self.shown = Shown(caller.owner, self.run_id, self.failed, options.show_error)
+        self.shown = Shown(caller.owner, self.run_id, self.thread_id, self.failed, options.show_error)
         self.readers = 0
         self.is_over = False
         self.stream: Any = None

@@ -31,7 +31,7 @@ async def sse(
     What failed the run is logged, and told as a general text with an error id, or as *show_error* says. A comment is
     sent where there was nothing to say for *heartbeat_s* seconds.
     """
-    shown = Shown("", run.run_id, Failed(), show_error)
+    shown = Shown("", run.run_id, run.thread_id, Failed(run), show_error)
     async with _entered(run):
         waiting: asyncio.Task[Any] | None = None
         events = run.__aiter__()

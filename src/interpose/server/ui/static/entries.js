@@ -9,7 +9,9 @@ const STATES = {
   writing: ["is-running", "being written"],
   running: ["is-running", "running"],
   asked: ["is-paused", "waits for you"],
-  refused: ["is-quiet", "not run"],
+  refused: ["is-quiet", "not run"], // by the person here, whose answer stands below it
+  unrun: ["is-quiet", "not run"],
+  failed: ["is-bad", "failed"],
   cut: ["is-quiet", "cut off"],
   done: ["is-ok", "done"],
 };

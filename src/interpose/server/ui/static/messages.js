@@ -1,5 +1,13 @@
 // Entries as AG-UI messages, and messages as entries.
 
+const NOT_RUN = /^(rejected by a person|not executed)\b/;
+
+/** Return the state of a call that has its result. */
+export function afterResult(result, isError) {
+  if (!isError) return "done";
+  return NOT_RUN.test(asText(result)) ? "unrun" : "failed";
+}
+
 /** Return the conversation as the server is told it: what was withdrawn, half said or asked is left out. */
 export function messagesOf(entries) {
   const messages = [];
@@ -18,7 +26,8 @@ export function messagesOf(entries) {
     else if (entry.kind === "call" && entry.resultId) {
       const message = assistant(entry.parent || `m_${entry.id}`);
       message.toolCalls = [...(message.toolCalls || []), { id: entry.id, type: "function", function: { name: entry.name, arguments: entry.args || "{}" } }];
-      messages.push({ id: entry.resultId, role: "tool", toolCallId: entry.id, content: asText(entry.result) });
+      const said = asText(entry.result);
+      messages.push({ id: entry.resultId, role: "tool", toolCallId: entry.id, content: said, ...(entry.state === "done" ? {} : { error: said }) });
     }
   }
   return messages;
@@ -46,7 +55,7 @@ export function entriesOf(messages) {
         entries.push(entry);
       }
     } else if (role === "tool" && calls.has(message.toolCallId)) {
-      Object.assign(calls.get(message.toolCallId), { state: "done", result: message.content, resultId: id });
+      Object.assign(calls.get(message.toolCallId), { state: afterResult(message.content, message.error !== undefined), result: message.content, resultId: id });
     }
   }
   return entries;

@@ -7,7 +7,7 @@
 //
 // Entries made by a run have `run` and `step`. `half` marks what a failed step had said: it is no part of the history.
 
-import { entriesOf } from "./messages.js";
+import { afterResult, entriesOf } from "./messages.js";
 
 /** The reason of the question whether a call may run. */
 export const APPROVAL = "tool_approval";
@@ -160,7 +160,8 @@ const DOING = {
   },
   TOOL_CALL_RESULT(event) {
     const entry = this.find("call", event.toolCallId);
-    if (entry) this.set(entry, { state: entry.state === "refused" ? "refused" : "done", result: event.content, resultId: event.messageId, step: this.step, run: this.run });
+    const isError = event.metadata?.interpose?.isError === true;
+    if (entry) this.set(entry, { state: entry.state === "refused" ? "refused" : afterResult(event.content, isError), result: event.content, resultId: event.messageId, step: this.step, run: this.run });
   },
   MESSAGES_SNAPSHOT(event) {
     this.take(event.messages);
