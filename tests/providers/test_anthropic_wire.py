@@ -440,7 +440,31 @@ def test_deltas_that_nobody_knows_are_passed_over() -> None:
     ],
 )
 def test_words_for_the_finish(word: str, reason: str) -> None:
-    assert read({"type": "message_delta", "delta": {"stop_reason": word}}) == [Finish(reason)]
+    assert read({"type": "message_delta", "delta": {"stop_reason": word}})[-1] == Finish(reason)
+
+
+@pytest.mark.parametrize("way", ["streamed", "whole"])
+async def test_why_an_answer_was_refused_is_kept_and_stays_behind(way: str) -> None:
+    why = {"type": "refusal", "category": "cyber", "explanation": "It could do harm."}
+    end = {"stop_reason": "refusal", "stop_details": why}
+    said = block({"type": "text", "text": "I"})
+    whole = {"type": "message", "content": [{"type": "text", "text": "I"}], **end}
+    chunks = read(whole) if way == "whole" else read(*said, {"type": "message_delta", "delta": end})
+    message = await message_of(chunks[:-1])
+    assert message.parts[-1] == ProviderPart(end, "anthropic")
+    assert turns(UserMessage("q"), message, UserMessage("r"))[1] == {"role": "assistant", "content": "I"}
+
+
+async def test_a_turn_that_the_vendor_pauses_says_so_and_can_be_gone_on_with() -> None:
+    use = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "sky"}}
+    chunks = read(*block(use), {"type": "message_delta", "delta": {"stop_reason": "pause_turn", "stop_details": None}})
+    assert chunks[1:] == [ProviderPart({"stop_reason": "pause_turn"}, "anthropic"), Finish("unknown")]
+    assert turns(UserMessage("q"), await message_of(chunks[:-1]))[-1] == {"role": "assistant", "content": [use]}
+
+
+@pytest.mark.parametrize("word", ["end_turn", "stop_sequence", "tool_use", "max_tokens"])
+def test_a_plain_end_leaves_nothing_beside_the_answer(word: str) -> None:
+    assert len(read({"type": "message_delta", "delta": {"stop_reason": word, "stop_details": None}})) == 1
 
 
 def test_usage_is_of_all_input_and_running_totals() -> None:

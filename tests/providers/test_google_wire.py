@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from interpose.errors import BadRequest
 from interpose.messages import (
     AssistantMessage,
     AudioPart,
@@ -394,7 +395,19 @@ async def test_calls_without_ids_get_ids_of_their_own() -> None:
     ],
 )
 def test_words_for_the_finish(word: str, reason: str) -> None:
-    assert read(chunk(reason=word)) == [Finish(reason)]
+    assert read(chunk(reason=word))[-1] == Finish(reason)
+
+
+@pytest.mark.parametrize("word", ["STOP", "MAX_TOKENS"])
+def test_a_plain_end_leaves_nothing_beside_the_answer(word: str) -> None:
+    assert len(read(chunk(reason=word, safetyRatings=[{"category": "X", "probability": "LOW"}]))) == 1
+
+
+async def test_why_an_answer_ended_early_is_kept_and_stays_behind() -> None:
+    why = {"finishMessage": "Malformed function call: f(", "safetyRatings": [{"category": "X", "probability": "HIGH"}]}
+    message = await message_of(read(chunk({"text": "I"}), chunk(reason="MALFORMED_FUNCTION_CALL", **why)))
+    assert message.parts[-1] == ProviderPart({"finishReason": "MALFORMED_FUNCTION_CALL", **why}, "google")
+    assert contents(UserMessage("q"), message)[1]["parts"] == [{"text": "I"}]
 
 
 def test_a_call_makes_stop_a_finish_for_calls() -> None:
@@ -403,7 +416,8 @@ def test_a_call_makes_stop_a_finish_for_calls() -> None:
 
 def test_a_blocked_prompt_is_a_filtered_answer() -> None:
     blocked = {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {"promptTokenCount": 4}}
-    assert read(blocked) == [Finish("content_filter"), UsageUpdate(Usage(input_tokens=4))]
+    why = ProviderPart({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}, "google")
+    assert read(blocked) == [why, Finish("content_filter"), UsageUpdate(Usage(input_tokens=4))]
 
 
 def test_usage_counts_thoughts_as_output_and_tools_as_input() -> None:
@@ -429,6 +443,13 @@ async def test_sources_are_kept_and_not_sent_back() -> None:
     assert contents(UserMessage("q"), message)[1]["parts"] == [{"text": "blue"}]
 
 
+@pytest.mark.parametrize("option", ["streamFunctionCallArguments", "stream_function_call_arguments"])
+def test_arguments_in_pieces_are_refused_before_they_are_paid_for(option: str) -> None:
+    asked = request_of().with_provider_options({"toolConfig": {"functionCallingConfig": {option: True}}})
+    with pytest.raises(BadRequest, match="streamFunctionCallArguments"):
+        to_wire(asked)
+
+
 def test_arguments_in_pieces_are_refused_and_not_lost() -> None:
-    with pytest.raises(ValueError, match="streamFunctionCallArguments"):
+    with pytest.raises(ValueError, match="in pieces"):
         read(chunk({"functionCall": {"name": "f", "partialArgs": [{"jsonPath": "$.a", "numberValue": 1}]}}))

@@ -278,6 +278,13 @@ def test_signatures_of_others_make_no_item(signature: str | None) -> None:
     ]
 
 
+async def test_encrypted_reasoning_goes_to_who_encrypted_it_alone() -> None:
+    message = await answered(REASONING, CALL)
+    assert [item["type"] for item in sent(message)] == ["reasoning", "function_call"]
+    other = ModelRequest(provider="another", model="m", messages=(message,))
+    assert [item["type"] for item in to_wire(other)["input"]] == ["function_call"]
+
+
 async def test_what_a_call_says_beside_its_arguments_goes_back() -> None:
     message = await answered({**CALL, "namespace": "maps", "caller": {"type": "direct"}})
     (call,) = sent(message)
@@ -385,6 +392,12 @@ def test_items_that_come_whole_are_told_whole() -> None:
         ToolCallDelta(0, "call_1", "population", '{"city":"Lyon"}'),
         Finish("tool_calls"),
     ]
+
+
+def test_items_that_are_told_at_the_end_alone_are_read() -> None:
+    ended = {"type": "response.completed", "response": response_of({**MESSAGE, "phase": None}, CALL)}
+    assert [chunk for chunk in streamed(ended) if isinstance(chunk, TextDelta)] == [TextDelta("Lyon.")]
+    assert streamed(ended)[-1] == Finish("tool_calls")
 
 
 def test_an_item_is_told_once() -> None:

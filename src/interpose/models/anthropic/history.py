@@ -32,6 +32,8 @@ BEGINNING = "(The conversation goes on here.)"
 """Stands where the API wants a user's turn and the history has none."""
 EMPTY = "(empty message)"
 """Stands for a user's message without content, which the API refuses."""
+STOP_FIELDS = ("stop_reason", "stop_details")
+"""What a message tells about its end, such as why it was refused: kept for the reader, and not sent back."""
 
 _SIGNATURE = re.compile(r"[A-Za-z0-9+/=_-]+")
 
@@ -159,8 +161,8 @@ def _add_own(blocks: list[Block], part: ProviderPart) -> None:
     if not _is_mark(part):
         blocks.append(to_jsonable(part.data))
         return
-    marks = to_jsonable(part.data)
-    if not blocks:
+    marks = {key: value for key, value in to_jsonable(part.data).items() if key not in STOP_FIELDS}
+    if not blocks or not marks:
         return
     if "citations" in marks:
         _cite(blocks, marks)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from interpose.messages import ProviderPart
-from interpose.models.anthropic.history import check_of
+from interpose.models.anthropic.history import STOP_FIELDS, check_of
 from interpose.models.base import (
     Finish,
     MessageStart,
@@ -31,6 +31,8 @@ FINISH_REASONS = {
     "refusal": "content_filter",
 }
 """`pause_turn`, a turn of the vendor's own tools that is not over, has no word here and becomes `unknown`."""
+_PLAIN_ENDS = frozenset({"end_turn", "stop_sequence", "tool_use", "max_tokens"})
+"""Stop reasons that ours say as well; another one is kept beside the answer."""
 
 _PLAIN_CALL = frozenset({"type", "id", "name", "input"})
 
@@ -80,7 +82,7 @@ def from_wire(event: Mapping[str, Any], reading: Reading | None = None) -> Itera
             yield from _usage(message.get("usage"), reading)
         case "message_delta":
             yield from _usage(event.get("usage"), reading)
-            yield from _finish(event["delta"].get("stop_reason"), reading)
+            yield from _finish(event["delta"], reading)
         case "message":
             yield from _whole(event, reading)
 
@@ -177,9 +179,12 @@ def _parsed(args: str) -> Any:
         return {"invalid_arguments": args}  # cut off; an object is what goes back
 
 
-def _finish(word: str | None, reading: Reading) -> Iterator[ModelChunk]:
+def _finish(told: Mapping[str, Any], reading: Reading) -> Iterator[ModelChunk]:
+    word = told.get("stop_reason")
     if word is None:
         return
+    if word not in _PLAIN_ENDS:
+        yield ProviderPart({key: told[key] for key in STOP_FIELDS if told.get(key) is not None}, "anthropic")
     reason = FINISH_REASONS.get(word, "unknown")
     yield Finish("stop" if word == "tool_use" and reading.output_tool is not None else reason)
 
@@ -191,7 +196,7 @@ def _whole(message: Mapping[str, Any], reading: Reading) -> Iterator[ModelChunk]
         yield from _start(index, block, reading)
         yield from _stop(index, reading)
     yield from _usage(message.get("usage"), reading)
-    yield from _finish(message.get("stop_reason"), reading)
+    yield from _finish(message, reading)
 
 
 def _usage(told: Any, reading: Reading) -> Iterator[ModelChunk]:

@@ -38,6 +38,9 @@ FINISH_REASONS = {
 
 _SOURCES = ("groundingMetadata", "citationMetadata", "urlContextMetadata")
 """What a candidate tells about where its text is from: kept on the message, and not sent back."""
+_ENDS = ("finishReason", "finishMessage", "safetyRatings")
+"""What it tells about an end of which ours says less: kept in the same way."""
+_PLAIN_ENDS = frozenset({"STOP", "MAX_TOKENS"})
 
 
 class Reading:
@@ -76,12 +79,15 @@ def from_wire(chunk: Mapping[str, Any], reading: Reading | None = None) -> Itera
             if candidate.get(key):
                 reading.sources[key] = candidate[key]
         if candidate.get("finishReason"):
+            if candidate["finishReason"] not in _PLAIN_ENDS:
+                reading.sources.update({key: candidate[key] for key in _ENDS if candidate.get(key)})
             if reading.sources:
                 yield ProviderPart(reading.sources, "google")
                 reading.sources = {}
             yield Finish(_reason(candidate["finishReason"], reading))
         break
     if (chunk.get("promptFeedback") or {}).get("blockReason"):
+        yield ProviderPart({"promptFeedback": dict(chunk["promptFeedback"])}, "google")
         yield Finish("content_filter")
     if isinstance(chunk.get("usageMetadata"), Mapping):
         yield UsageUpdate(usage_of(chunk["usageMetadata"]))
@@ -115,7 +121,7 @@ def _part(part: Mapping[str, Any], reading: Reading) -> Iterator[ModelChunk]:
 def _call(part: Mapping[str, Any], reading: Reading) -> Iterator[ModelChunk]:
     call = part["functionCall"]
     if call.get("partialArgs") or call.get("willContinue"):
-        raise ValueError("arguments that come in pieces (streamFunctionCallArguments) are not read")
+        raise ValueError("arguments that come in pieces are not read")
     name = call.get("name") or ""
     number = reading.calls
     reading.calls += 1

@@ -7,6 +7,7 @@ the `google-genai` package 3.6, read 2026-11.
 from collections.abc import Mapping
 from typing import Any
 
+from interpose.errors import BadRequest
 from interpose.models.google.history import generation, wire_contents
 from interpose.models.google.names import wire_names
 from interpose.models.schema_dialect import SchemaDialect, in_dialect
@@ -38,6 +39,9 @@ def to_wire(request: ModelRequest) -> dict[str, Any]:
 
     Provider options are fields of the body, by their names in JSON (`safetySettings`, `cachedContent`), or else of its
     `generationConfig` (`thinkingConfig`, `topK`); objects are merged, and `tools` are added to those of the request.
+
+    Raises:
+        BadRequest: an option asks for the arguments of calls in pieces.
     """
     settings = request.settings
     names = wire_names(request.tools)
@@ -63,7 +67,20 @@ def to_wire(request: ModelRequest) -> dict[str, Any]:
             body["toolConfig"] = {"functionCallingConfig": calling}
     if config:
         body["generationConfig"] = config
-    return _with_options(body, settings.provider_options)
+    body = _with_options(body, settings.provider_options)
+    if _pieces_are_asked_for(body):
+        raise BadRequest(
+            "arguments of calls that come in pieces are not read; leave streamFunctionCallArguments out",
+            provider=request.provider,
+            model=request.model,
+        )
+    return body
+
+
+def _pieces_are_asked_for(body: Mapping[str, Any]) -> bool:
+    config = body.get("toolConfig")
+    calling = config.get("functionCallingConfig") if isinstance(config, Mapping) else None
+    return isinstance(calling, Mapping) and bool(calling.get("streamFunctionCallArguments"))
 
 
 def _add_output(config: dict[str, Any], request: ModelRequest, newest: bool) -> str:

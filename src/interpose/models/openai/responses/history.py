@@ -75,7 +75,7 @@ def _said(
     for part in message.content():
         match part:
             case ReasoningPart():
-                item = item_of(part.text, part.signature)
+                item = item_of(part.text, part.signature, request.provider)
                 if item is not None and (stored or item.get("encrypted_content") or item.get("content")):
                     items.append(item)
             case TextPart():

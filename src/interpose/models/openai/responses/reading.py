@@ -245,7 +245,7 @@ class ResponsesReader:
     def _reasoning_done(self, item: Mapping[str, Any], state: _Item) -> None:
         text = "" if state.shown else text_of(item, shown_of(item))
         shown = state.shown or shown_of(item)
-        self._said.append(ReasoningDelta(text, signature_of(item, shown)))
+        self._said.append(ReasoningDelta(text, signature_of(item, shown, self._provider)))
         self._after_reasoning = True
 
     def _message_done(self, item: Mapping[str, Any], state: _Item) -> None:
@@ -278,6 +278,9 @@ class ResponsesReader:
         status = response.get("status") or "completed"
         if status not in _ENDED or response.get("error"):
             raise Failed(response.get("error") or {"message": f"the response is {status}"})
+        if not self._items:  # a server that tells its items at the end alone
+            for number, item in enumerate(response.get("output") or ()):
+                self._done({"item": item, "output_index": number})
         if isinstance(response.get("usage"), Mapping):
             self._said.append(UsageUpdate(usage_of(response["usage"])))
         if status == "incomplete":

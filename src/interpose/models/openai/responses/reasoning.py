@@ -1,7 +1,7 @@
 """A reasoning item as the signature of its text, and back as it was.
 
 The text of a reasoning part is what the model told of its thoughts, which a hook may change; the signature is the rest
-of the item, as JSON: its id, its encrypted content, and how the text was divided.
+of the item, as JSON: its id, its encrypted content, how the text was divided, and whose it is.
 """
 
 from collections.abc import Mapping
@@ -27,17 +27,17 @@ def text_of(item: Mapping[str, Any], shown: str) -> str:
     return BETWEEN.join(piece.get("text") or "" for piece in item.get(shown) or ())
 
 
-def signature_of(item: Mapping[str, Any], shown: str) -> str:
-    """Return everything in *item* but the text that is *shown*, as JSON."""
+def signature_of(item: Mapping[str, Any], shown: str, provider: str = "") -> str:
+    """Return everything in *item* but the text that is *shown*, as JSON; *provider* is whose it is."""
     lengths = [len(piece.get("text") or "") for piece in item.get(shown) or ()]
     rest = {key: value for key, value in item.items() if key != shown and value is not None}
-    return to_json({**rest, "shown": shown, "lengths": lengths})
+    return to_json({**rest, "shown": shown, "lengths": lengths, **({"provider": provider} if provider else {})})
 
 
-def item_of(text: str, signature: str | None) -> dict[str, Any] | None:
+def item_of(text: str, signature: str | None, provider: str = "") -> dict[str, Any] | None:
     """Return the item that *signature* and *text* make, with the text in its old pieces unless it was changed.
 
-    None where the signature is of another vendor, or there is none.
+    None where the signature is of another vendor or of another provider than *provider*, or there is none.
     """
     try:
         told = msgspec.json.decode(signature or "")
@@ -45,6 +45,8 @@ def item_of(text: str, signature: str | None) -> dict[str, Any] | None:
         return None
     if not isinstance(told, dict) or told.get("type") != TYPE or told.get("shown") not in _KINDS:
         return None
+    if told.pop("provider", provider) != provider and provider:
+        return None  # only who encrypted it can read it
     shown = told.pop("shown")
     pieces = _divide(text, told.pop("lengths", ()))
     return {**told, "summary": told.get("summary", []), shown: [{"type": _KINDS[shown], "text": one} for one in pieces]}
