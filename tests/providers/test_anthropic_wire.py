@@ -411,6 +411,30 @@ async def test_the_vendors_own_tools_go_back_as_they_came() -> None:
     assert message.tool_calls == ()
 
 
+def own_tool(call_id: str, kind: str = "server_tool_use") -> ProviderPart:
+    return ProviderPart({"type": kind, "id": call_id, "name": "web_search", "input": {}}, "anthropic")
+
+
+@pytest.mark.parametrize("kind", ["server_tool_use", "mcp_tool_use"])
+def test_what_the_vendors_tools_did_not_end_stays_behind(kind: str) -> None:
+    done = ProviderPart({"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}, "anthropic")
+    cut = AssistantMessage(parts=(TextPart("I look."), own_tool("s1", kind), done, own_tool("s2", kind)))
+    blocks = turns(UserMessage("q"), cut, UserMessage("And?"))[1]["content"]
+    assert [block.get("id", block["type"]) for block in blocks] == ["text", "s1", "web_search_tool_result"]
+    assert turns(UserMessage("q"), cut)[1]["content"][-1]["id"] == "s2"  # the vendor can go on with it
+
+
+def test_an_answer_of_which_nothing_is_left_keeps_its_turn() -> None:
+    cut = AssistantMessage(parts=(own_tool("s1"),))
+    assert [turn["role"] for turn in turns(UserMessage("q"), cut, UserMessage("And?"))] == ["user", "assistant", "user"]
+
+
+def test_what_waits_for_a_call_of_ours_stays() -> None:
+    call = ToolCall("c1", "f")
+    code = AssistantMessage(parts=(own_tool("s1"), call))
+    assert turns(UserMessage("q"), code, call.answer(1).message())[1]["content"][0]["id"] == "s1"
+
+
 async def test_blocks_that_nobody_knows_are_kept_whole() -> None:
     growing = [{"type": "novel_delta", "text": "a", "items": [1]}, {"type": "novel_delta", "text": "b", "items": [2]}]
     message = await message_of(read(*block({"type": "novel", "text": "", "items": []}, *growing)))

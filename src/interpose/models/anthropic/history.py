@@ -32,6 +32,9 @@ BEGINNING = "(The conversation goes on here.)"
 """Stands where the API wants a user's turn and the history has none."""
 EMPTY = "(empty message)"
 """Stands for a user's message without content, which the API refuses."""
+CUT_OFF = "(This was cut off.)"
+"""Stands for an answer of which nothing is left that the API takes."""
+_UNFINISHED = frozenset({"server_tool_use", "mcp_tool_use"})
 STOP_FIELDS = ("stop_reason", "stop_details")
 """What a message tells about its end, such as why it was refused: kept for the reader, and not sent back."""
 
@@ -63,6 +66,7 @@ def wire_messages(request: ModelRequest, names: Mapping[str, str]) -> tuple[list
                 assert_never(message)
     if not turns or turns[0]["role"] != "user":
         turns.insert(0, {"role": "user", "content": _text(BEGINNING)})
+    _drop_unfinished(turns)
     _strip_end(turns[-1])
     for turn in turns:
         turn["content"] = _simple(turn["content"])
@@ -76,6 +80,21 @@ def _add(turns: list[dict[str, Any]], role: str, blocks: list[Block]) -> None:
         turns[-1]["content"] += blocks
     else:
         turns.append({"role": role, "content": blocks})
+
+
+def _drop_unfinished(turns: list[dict[str, Any]]) -> None:
+    """Take out what the vendor's own tools began and did not end, as in a turn that was cut off: the API refuses it.
+
+    In the last turn the vendor may still go on with it, and so it may where a call of ours is answered in between.
+    """
+    answered = {block.get("tool_use_id") for turn in turns for block in turn["content"]}
+    for turn in turns[:-1]:
+        kinds = {block["type"] for block in turn["content"]}
+        if _UNFINISHED & kinds and "tool_use" not in kinds:
+            kept = [
+                block for block in turn["content"] if block["type"] not in _UNFINISHED or block.get("id") in answered
+            ]
+            turn["content"] = kept or _text(CUT_OFF)
 
 
 def _strip_end(turn: dict[str, Any]) -> None:
