@@ -235,3 +235,83 @@ async def test_headers_are_sent_and_asked_for_anew_at_each_connection(place: Pla
         seen.clear()
         await outcome(tools, ADD)
         assert set(seen) == {b"Bearer two"}
+
+
+def asking_for(tokens: set[str], inner: Any, seen: list[str]) -> Any:
+    """Return *inner* behind a door that lets bearers of *tokens* in, and notes who came."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            token = dict(scope["headers"])[b"authorization"].decode().removeprefix("Bearer ")
+            seen.append(token)
+            if token not in tokens:
+                await send({"type": "http.response.start", "status": 401, "headers": []})
+                await send({"type": "http.response.body", "body": b""})
+                return
+        await inner(scope, receive, send)
+
+    return app
+
+
+@MODES
+async def test_token_that_runs_out_is_replaced_within_the_connection(place: Place, mode: str) -> None:
+    tokens, seen = {"one"}, list[str]()
+    newest = ["one"]
+
+    def expire() -> None:
+        tokens.clear()
+        tokens.add("two")
+        newest.append("two")
+        seen.clear()
+
+    async with at_address(asking_for(tokens, place.server.streamable_http_app(), seen)) as url:
+        tools = MCPTools(url, headers=lambda: {"Authorization": f"Bearer {newest[-1]}"}, mode=mode)
+        agent = Agent(ScriptedModel(calls(ADD, ADD, ADD), "Done."), middleware=[tools], before_tool=once(expire))
+        async with agent:
+            found = (await agent.run("go")).steps[0].tool_results
+        assert [one.data for one in found] == [{"result": 3}] * 3
+        assert place.ran == 3
+        assert set(seen[-3:]) == {"two"}
+
+
+async def test_token_that_stays_wrong_is_an_error_and_asked_for_once(place: Place) -> None:
+    tokens, asked = {"one"}, list[str]()
+    inner = asking_for(tokens, place.server.streamable_http_app(), [])
+
+    def headers() -> dict[str, str]:
+        asked.append("")
+        return {"Authorization": "Bearer one"}
+
+    async with at_address(inner) as url:
+        agent = playing(ADD, tools=MCPTools(url, headers=headers), before_tool=once(tokens.clear))
+        (result,) = (await agent.run("go")).steps[0].tool_results
+        await agent.aclose()
+    assert result.is_error
+    assert "401" in result.data
+    assert len(asked) <= 3  # for the connection, the call, and the end of the session
+
+
+async def test_function_of_headers_that_fails_leaves_the_refusal(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    tokens, given = {"one"}, iter(["one"])
+    inner = asking_for(tokens, place.server.streamable_http_app(), [])
+    tools: dict[str, Any] = {"headers": lambda: {"Authorization": f"Bearer {next(given, None) or 1 / 0}"}}
+    async with at_address(inner) as url:
+        agent = playing(ADD, tools=MCPTools(url, **tools), before_tool=once(tokens.clear))
+        (result,) = (await agent.run("go")).steps[0].tool_results
+        await agent.aclose()
+    assert "401" in result.data
+    assert "gives the headers failed" in caplog.text
+
+
+def once(act: Any) -> Any:
+    """Return a hook of tools that acts before the first call alone."""
+    done: list[bool] = []
+
+    def before(*_: Any) -> None:
+        if not done:
+            done.append(True)
+            act()
+
+    return before

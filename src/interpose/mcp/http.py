@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+import logging
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import httpx2
 
 from interpose.mcp.sdk import streamable_http_client
+
+logger = logging.getLogger("interpose.mcp")
 
 CONNECT_S = 30.0
 SILENCE_S = 300.0
@@ -25,11 +28,17 @@ _HINTS = {
 
 
 class Endpoint:
-    """The transport to one URL: entering opens a client for it, leaving closes the session and the client."""
+    """The transport to one URL: entering opens a client for it, leaving closes the session and the client.
 
-    def __init__(self, url: str, *, headers: Mapping[str, str], silence_s: float, max_bytes: int) -> None:
+    *headers* are asked for when it is entered, and again where the server takes them no longer.
+
+    Raises:
+        TypeError: they are no mapping of strings.
+    """
+
+    def __init__(self, url: str, *, headers: Headers | None, silence_s: float, max_bytes: int) -> None:
         self._url = url
-        self._headers = dict(headers)
+        self._headers = headers
         self._silence_s = max(silence_s, SILENCE_S)
         self._max_bytes = max_bytes
         self._stack = AsyncExitStack()
@@ -40,7 +49,7 @@ class Endpoint:
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(
                 httpx2.AsyncClient(
-                    headers=self._headers,
+                    auth=_Headers(self._headers),
                     timeout=httpx2.Timeout(CONNECT_S, read=self._silence_s),
                     event_hooks={"response": [self._look]},
                 )
@@ -75,6 +84,33 @@ async def _error_in(response: httpx2.Response) -> str:
     except (httpx2.HTTPError, httpx2.StreamError, ValueError, LookupError, TypeError):
         return ""
     return " ".join(message.split())[:300] if isinstance(message, str) else ""
+
+
+class _Headers(httpx2.Auth):
+    """Puts headers on each request. A function that gives them is asked anew where the server answers 401.
+
+    A token that has run out is so replaced within the connection, whose other calls go on.
+    """
+
+    def __init__(self, given: Headers | None) -> None:
+        self._given = given
+        self._now = headers_of(given)
+
+    def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
+        sent = self._now
+        request.headers.update(sent)
+        response = yield request
+        if response.status_code != 401 or not callable(self._given):
+            return
+        if self._now is sent:  # nobody has asked meanwhile
+            try:
+                self._now = headers_of(self._given)
+            except Exception:
+                logger.exception("the function that gives the headers failed; the answer 401 stands")
+                return
+        if self._now != sent:
+            request.headers.update(self._now)
+            yield request
 
 
 class TooLarge(httpx2.StreamError):

@@ -104,8 +104,7 @@ class Target:
         )
 
     def _open_url(self, _: Callable[[str], None]) -> Endpoint:
-        headers = headers_of(self._headers)
-        return Endpoint(self._url, headers=headers, silence_s=self._silence_s, max_bytes=self._max_bytes)
+        return Endpoint(self._url, headers=self._headers, silence_s=self._silence_s, max_bytes=self._max_bytes)
 
     def connect(self, on_end: Callable[[str], None]) -> Any:
         """Return what the SDK's client takes: a transport, or the server itself; *on_end* is told of its end."""

@@ -30,7 +30,7 @@ class MCPTools(Middleware[Any]):
 
     *server* is a command (a list of words, or `StdioServerParameters`), the URL of a streamable-HTTP endpoint, or a
     server object or a function that returns a transport, both of the SDK. *headers*, a mapping or a function that
-    returns one at each connection, are for a URL; *env* and *cwd* for a command.
+    returns one at each connection and after each 401, are for a URL; *env* and *cwd* for a command.
 
     *prefix* is put before the names of the tools. *include* and *exclude* list names or patterns ("read_*") of the
     server. *approval* asks a person: True, "write" (all that are not marked as reading), "destructive" (of those, all
