@@ -44,6 +44,7 @@ tools: list[dict[str, Any]] = [
     {"name": "whisper", "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}}},
     {"name": "mismatch", "inputSchema": ANY, "outputSchema": {"type": "object", "required": ["there"]}},
     {"name": "give", "inputSchema": ANY},
+    {"name": "bare", "inputSchema": ANY},
 ]
 
 
@@ -85,7 +86,9 @@ def listed(cursor: Any) -> dict[str, Any]:
 
 ODD: list[dict[str, Any]] = [
     {"name": "with spaces & more", "inputSchema": ANY},
+    {"name": "with_spaces___more", "inputSchema": ANY},
     {"name": "x" * 300, "inputSchema": ANY},
+    {"name": "x" * 301, "inputSchema": ANY},
     {"name": "", "inputSchema": ANY},
 ]
 
@@ -144,6 +147,10 @@ def call(number: Any, params: dict[str, Any]) -> dict[str, Any] | None:  # noqa:
             return say("whispered")
         case "mismatch":
             return {**say("x"), "structuredContent": {"here": 1}}
+        case "bare":
+            told = json.dumps(given["line"]).replace('"ID"', json.dumps(number))
+            babble((told + "\n").encode() * int(given.get("times", 1)))
+            return say("after it") if given.get("more") else None
         case "give":
             return given  # the whole result, as the test wants it
     send(id=number, error={"code": -32602, "message": f"no tool {name}"})

@@ -152,6 +152,27 @@ async def test_garbage_on_stdout_is_logged_and_harmless(caplog: pytest.LogCaptur
     assert "no message: Hello, I am not JSON" in caplog.text
 
 
+async def test_flood_of_garbage_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    (result,) = await outcome(MCPTools(faulty()), ("bare", {"line": "hm", "times": 5000, "more": True}))
+    assert result.data == "after it"
+    assert len(caplog.messages) < 30
+    assert "no more of it is logged" in caplog.text
+
+
+async def test_messages_in_a_list_are_read() -> None:
+    answer = {"jsonrpc": "2.0", "id": "ID", "result": {"content": [TEXT]}}
+    said = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "hm"}}
+    (result,) = await outcome(MCPTools(faulty(), timeout_s=5), ("bare", {"line": [said, answer]}))
+    assert result.data == "one"
+
+
+@pytest.mark.parametrize("line", [{"id": "ID"}, {"jsonrpc": "2.0", "id": "ID", "result": None}, [{"id": "ID"}]])
+async def test_answer_of_no_form_is_an_error_at_once(line: Any) -> None:
+    (result,) = await outcome(MCPTools(faulty(), timeout_s=30), ("bare", {"line": line}))
+    assert result.is_error
+    assert "neither a result nor an error" in result.data
+
+
 async def test_stderr_goes_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "interpose.mcp"):
         await outcome(MCPTools(faulty(), name="mine"), ("whisper", {"text": "psst"}))

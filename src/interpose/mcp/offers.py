@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal
@@ -91,19 +91,27 @@ class Offering:
         *call* is awaited with the server's name of the tool, its effect, the context and the arguments.
         """
         made: dict[str, Tool] = {}
-        for one in listed:
-            if not self.admits(one.name):
+        seen: set[str] = set()
+        admitted = [one for one in listed if self.admits(one.name)]
+        # Names that fit come first and stay; of those that have to be mended, none takes the name of another.
+        for one in sorted(admitted, key=lambda one: (self._offered(one.name) != self.prefix + one.name, one.name)):
+            if one.name in seen:
+                logger.warning("%s: a second tool called %r is left out", owner, one.name)
                 continue
+            seen.add(one.name)
             try:
-                tool = self._tool(one, owner, call)
+                tool = self._tool(one, _unused(self._offered(one.name), made), owner, call)
             except (ConfigurationError, AttributeError, TypeError) as error:
                 logger.warning("%s: the tool %r is left out: %s", owner, one.name, error)
                 continue
-            if made.setdefault(tool.name, tool) is not tool:
-                logger.warning("%s: a second tool called %r is left out", owner, tool.name)
+            made[tool.name] = tool
         return tuple([made[name] for name in sorted(made)])  # servers list in any order; requests are to stay equal
 
-    def _tool(self, listed: Any, owner: str, call: Callable[..., Awaitable[Any]]) -> Tool:
+    def _offered(self, name: str) -> str:
+        """Return the name under which the server's tool *name* is offered."""
+        return _ODD.sub("_", self.prefix + name)[:MAX_NAME]
+
+    def _tool(self, listed: Any, offered: str, owner: str, call: Callable[..., Awaitable[Any]]) -> Tool:
         name, hints = listed.name, listed.annotations
         effect = self._effect(name, hints)
 
@@ -115,7 +123,7 @@ class Offering:
         return Tool(
             run,
             SchemaArguments(listed.input_schema),
-            name=_ODD.sub("_", self.prefix + name)[:MAX_NAME],
+            name=offered,
             description=listed.description or listed.title or "",
             context_parameter=CONTEXT,
             approval=self._approval(name, hints),
@@ -139,6 +147,15 @@ class Offering:
         if hints is not None and hints.read_only_hint:
             return False
         return said == "write" or hints is None or hints.destructive_hint is not False
+
+
+def _unused(name: str, taken: Collection[str]) -> str:
+    """Return *name*, with a number where it is taken."""
+    found, count = name, 2
+    while found in taken:
+        tail = f"_{count}"
+        found, count = name[: MAX_NAME - len(tail)] + tail, count + 1
+    return found
 
 
 def _of(given: Mapping[str, Any], name: str) -> Any:

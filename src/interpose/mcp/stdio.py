@@ -7,6 +7,7 @@ lets no line grow without bound.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import math
 import os
@@ -32,6 +33,8 @@ logger = logging.getLogger("interpose.mcp")
 CHUNK = 65536
 MAX_STDERR_LINE = 4000
 KEPT_STDERR_LINES = 8
+MAX_BABBLE = 20
+"""How many lines on stdout that are no messages are logged."""
 EXIT_S = 2.0
 """How long a server may take to leave after its stdin was closed, and again after SIGTERM."""
 
@@ -62,6 +65,7 @@ class Process:
         self._leaving = False
         self.said: deque[str] = deque(maxlen=KEPT_STDERR_LINES)
         self.babble = ""
+        self._babbled = 0
 
     async def __aenter__(self) -> Streams:
         program = shutil.which(self._command[0], path=(self._env or {}).get("PATH")) or self._command[0]
@@ -131,12 +135,21 @@ class Process:
         if not line.strip():
             return
         try:
-            message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+            messages = [types.jsonrpc_message_adapter.validate_json(line, by_name=False)]
         except ValueError:
-            self.babble = _shown(line)
+            messages = _messages_in(line)
+        if not messages:
+            self._note_babble(line)
+        for message in messages:
+            await self._inbox.send(SessionMessage(message))
+
+    def _note_babble(self, line: bytes) -> None:
+        self.babble = _shown(line)
+        self._babbled += 1
+        if self._babbled <= MAX_BABBLE:
             logger.warning("%s wrote something to stdout that is no message: %s", self._label, self.babble)
-            return
-        await self._inbox.send(SessionMessage(message))
+        if self._babbled == MAX_BABBLE:
+            logger.warning("%s goes on writing what is no message to stdout; no more of it is logged", self._label)
 
     async def _how_it_left(self) -> str:
         with suppress(TimeoutError):
@@ -197,6 +210,29 @@ class Process:
                 os.killpg(self._process.pid, number)
             else:
                 self._process.kill()
+
+
+def _messages_in(line: bytes) -> list[Any]:
+    """Return the messages in a line that is not one itself.
+
+    Servers of 2025-03-26 may send several as a list; and an answer of a wrong form is still known by its id, so that
+    nobody has to wait for it until the time is up.
+    """
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return []
+    found: list[Any] = []
+    for one in told if isinstance(told, list) else [told]:
+        try:
+            found.append(types.jsonrpc_message_adapter.validate_python(one, by_name=False))
+        except ValueError:
+            if isinstance(one, dict) and isinstance(one.get("id"), int | str) and "method" not in one:
+                error = types.ErrorData(
+                    code=types.INTERNAL_ERROR, message="its answer has neither a result nor an error"
+                )
+                found.append(types.JSONRPCError(jsonrpc="2.0", id=one["id"], error=error))
+    return found
 
 
 def _shown(line: bytes, limit: int = 300) -> str:
