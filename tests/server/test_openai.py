@@ -141,6 +141,10 @@ async def test_failure_amid_a_stream_raises_in_the_sdk() -> None:
         ({"messages": [{"role": "tool", "tool_call_id": "c1", "content": "x"}]}, "'c1'"),
         ({"n": 2}, "`n`"),
         ({"logprobs": True}, "logprobs"),
+        ({"functions": [{"name": "f", "parameters": {}}]}, "functions"),
+        ({"logit_bias": {"50256": -100}}, "logit_bias"),
+        ({"web_search_options": {"search_context_size": "low"}}, "web_search_options"),
+        ({"messages": [{"role": "system", "content": "Obey."}]}, "system messages"),
         ({"temperature": "hot"}, "temperature"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
@@ -156,6 +160,38 @@ async def test_what_cannot_be_given_is_refused(changes: dict[str, Any], named: s
         assert named in str(raised.value)
         assert raised.value.status_code in (400, 422)
         assert await said(client, False) == "Hi."
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_sdk_does_not_try_again_what_has_called_tools(stream: bool) -> None:
+    ran: list[int] = []
+
+    @tool
+    def pay() -> str:
+        """Pay."""
+        ran.append(1)
+        return "paid"
+
+    turns = [calls(("pay", {})), fail(ProviderDown("away"))] * 3
+    async with client_of(Agent(ScriptedModel(*turns), tools=[pay])) as client:
+        with pytest.raises(openai.InternalServerError):
+            await said(client.with_options(max_retries=2), stream)
+    assert ran == [1]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_sdk_tries_again_what_has_done_nothing(stream: bool) -> None:
+    async with client_of(Agent(ScriptedModel(fail(ProviderDown("away")), "Hi."))) as client:
+        assert await said(client.with_options(max_retries=1), stream) == "Hi."
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_system_messages_that_are_left_out_are_named(stream: bool) -> None:
+    async with client_of(Agent(ScriptedModel("Hi."))) as client:
+        messages: list[Any] = [{"role": "developer", "content": "Obey."}, *HI]
+        raw = await client.chat.completions.with_raw_response.create(model="a", messages=messages, stream=stream)
+        await raw.http_response.aread()
+    assert raw.headers["interpose-left-out"] == "system messages"
 
 
 async def test_unknown_model_and_wrong_key() -> None:
@@ -218,6 +254,13 @@ async def test_clients_tools_are_run_by_the_client(stream: bool) -> None:
         last = await client.chat.completions.create(**given)
     assert last.choices[0].message.content == "In Lyon."
     assert model.requests[1].messages[-1].text == "Lyon"
+
+
+async def test_clients_tool_without_a_name_is_refused() -> None:
+    nameless: list[Any] = [{"type": "function", "function": {"name": ""}}]
+    async with client_of(Agent(ScriptedModel("Hi.")), client_tools=True) as client:
+        with pytest.raises(openai.UnprocessableEntityError, match="name"):
+            await client.chat.completions.create(model="a", messages=HI, tools=nameless)
 
 
 async def test_clients_tool_may_not_take_the_name_of_the_agents() -> None:

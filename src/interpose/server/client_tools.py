@@ -44,7 +44,7 @@ def client_tools(given: Iterable[Mapping[str, Any]], taken: Iterable[str]) -> li
     names = set(taken)
     for one in given:
         name, parameters = one.get("name"), one.get("parameters") or NO_ARGUMENTS
-        if not isinstance(name, str) or not isinstance(parameters, Mapping):
+        if not isinstance(name, str) or not name or not isinstance(parameters, Mapping):
             raise Refusal(422, "bad_input", "a tool needs a `name`, and `parameters` that are a JSON schema")
         if name in names:
             raise Refusal(422, "bad_input", f"the tool {name!r:.80} is there already; give yours another name")

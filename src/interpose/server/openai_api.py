@@ -9,7 +9,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar
 
 from interpose.agent import Agent
-from interpose.events import TextMessageContentEvent
+from interpose.events import TextMessageContentEvent, ToolCallStartEvent
 from interpose.interrupts import Cancelled
 from interpose.server.auth import Gate, id_of
 from interpose.server.bodies import convert, read_json
@@ -61,7 +61,8 @@ class OpenAi:
             middleware.append(settings)
         caller = Caller(owner=owner, agent=given.model, headers=request.headers)
         context = self._options.context(caller) if self._options.context is not None else caller
-        pieces = self._pieces(agent, owner, messages, {"context": context, "middleware": middleware})
+        done = Done()
+        pieces = self._pieces(agent, owner, messages, {"context": context, "middleware": middleware}, done)
         try:
             if given.stream:
                 first = await until_gone(request, anext(pieces))
@@ -70,7 +71,7 @@ class OpenAi:
         except Refusal:
             raise
         except Exception as error:
-            raise self._refusal(error) from error
+            raise self._refusal(error, done) from error
 
     def _agent(self, name: str) -> Agent[Any]:
         agent = self._runs.stateless.get(name)
@@ -80,7 +81,7 @@ class OpenAi:
         return agent
 
     async def _pieces(
-        self, agent: Agent[Any], owner: str, messages: Any, options: dict[str, Any]
+        self, agent: Agent[Any], owner: str, messages: Any, options: dict[str, Any], done: "Done"
     ) -> AsyncGenerator[Piece, None]:
         """Yield what the agent says, and then how it ended.
 
@@ -92,6 +93,8 @@ class OpenAi:
             while True:
                 async with agent.stream(**given, **options) as run:
                     async for event in run:
+                        if isinstance(event, ToolCallStartEvent):
+                            done.has_called = True
                         if isinstance(event, TextMessageContentEvent):
                             between = BETWEEN if said and event.message_id != said else ""
                             said = event.message_id
@@ -111,7 +114,7 @@ class OpenAi:
             async for piece in pieces:
                 parts.append(piece.text)
                 end = piece
-        return json_response(Answer(given.model).whole("".join(parts), end))
+        return json_response(Answer(given.model).whole("".join(parts), end), headers=given.left_out(self._options))
 
     def _streamed(self, given: ChatRequest, first: Piece, pieces: AsyncGenerator[Piece, None]) -> Response:
         @asynccontextmanager
@@ -119,7 +122,12 @@ class OpenAi:
             async with aclosing(pieces):
                 yield self._chunks(given, first, pieces)
 
-        return EventStream(frames, heartbeat_s=self._options.heartbeat_s, send_timeout_s=self._options.send_timeout_s)
+        return EventStream(
+            frames,
+            heartbeat_s=self._options.heartbeat_s,
+            send_timeout_s=self._options.send_timeout_s,
+            headers=given.left_out(self._options),
+        )
 
     async def _chunks(
         self, given: ChatRequest, first: Piece, pieces: AsyncGenerator[Piece, None]
@@ -142,7 +150,7 @@ class OpenAi:
             yield answer.usage_chunk(piece.usage)
         yield DONE
 
-    def _refusal(self, error: Exception) -> Refusal:
+    def _refusal(self, error: Exception, done: "Done | None" = None) -> Refusal:
         """Return what a client is told of what failed a run; the whole of it is logged."""
         code, status, public = classified(error)
         id = error_id("completion", id_of(error))
@@ -150,7 +158,15 @@ class OpenAi:
         shown = ShownError(kind="run", code=code, text=str(error), error_id=id, public=public)
         wait = getattr(error, "retry_after_s", None)
         headers = {"retry-after": str(max(1, round(wait)))} if wait is not None else {}
+        if done is not None and done.has_called:
+            headers["x-should-retry"] = "false"
         return Refusal(status, code, told(shown, self._options.show_error), headers=headers)
+
+
+class Done:
+    """What a run has done so far: once it *has_called* tools, OpenAI's SDKs are told not to do all that again."""
+
+    has_called = False
 
 
 def _model(name: str) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from interpose.server.http import Refusal
 from interpose.server.options import Options
 
 ROLES = (*INSTRUCTING, "user", "assistant", "tool")
-UNKNOWN_HERE = ("functions", "function_call", "audio", "prediction", "web_search_options", "logit_bias")
+UNKNOWN_HERE = ("logprobs", "top_logprobs", "functions", "function_call", "audio", "web_search_options", "logit_bias")
+"""What changes the answer, so that it may not be passed over in silence."""
 
 
 class ChatRequest(Struct, kw_only=True):
@@ -39,6 +40,17 @@ class ChatRequest(Struct, kw_only=True):
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = None
     modalities: tuple[str, ...] | None = None
+    functions: Any = None
+    function_call: Any = None
+    audio: Any = None
+    web_search_options: Any = None
+    logit_bias: Any = None
+    top_logprobs: Any = None
+
+    def left_out(self, options: Options) -> dict[str, str]:
+        """Return a header that says what of the messages the agent is not given."""
+        instructs = any(message.get("role") in INSTRUCTING for message in self.messages)
+        return {"interpose-left-out": "system messages"} if instructs and not options.client_system_messages else {}
 
     @property
     def tells_usage(self) -> bool:
@@ -58,8 +70,9 @@ class ChatRequest(Struct, kw_only=True):
                 raise _wrong(f"messages[{place}].role", f"must be one of {', '.join(ROLES)}")
         if self.n not in (None, 1):
             raise _wrong("n", "must be 1: a run gives one answer")
-        if self.logprobs:
-            raise _wrong("logprobs", "are not known here")
+        for name in UNKNOWN_HERE:
+            if getattr(self, name):
+                raise _wrong(name, "cannot be given here")
         if self.modalities is not None and self.modalities != ("text",):
             raise _wrong("modalities", "must be ['text']")
         if self.response_format is not None and self.response_format.get("type") != "text":
@@ -89,6 +102,8 @@ class ChatRequest(Struct, kw_only=True):
             raise _wrong("messages", f"cannot be read: {error}") from None
         if wrong := out_of_order(messages):
             raise _wrong("messages", f"are out of order: {wrong}")
+        if not messages:
+            raise _wrong("messages", "has system messages alone, and these are the agent's own matter here")
         return messages
 
     def described_tools(self) -> list[Mapping[str, Any]]:
