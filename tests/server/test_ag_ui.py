@@ -14,6 +14,7 @@ from interpose import (
     Middleware,
     ProviderDown,
     RateLimited,
+    ThreadConflict,
     on_step,
     tool,
 )
@@ -226,6 +227,7 @@ async def test_show_error_makes_the_text() -> None:
         (RateLimited("sk-1"), "rate_limited"),
         (ContextTooLong("sk-1"), "context_too_long"),
         (ProviderDown("sk-1"), "provider_down"),
+        (ThreadConflict("sk-1"), "thread_conflict"),
         (AuthFailed("sk-1", code="invalid_key_sk-1"), "provider_error"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

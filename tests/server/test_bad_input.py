@@ -9,6 +9,7 @@ from bench.server import closed
 from tests.server.serving import Site, bearer, run_input, served, text_of
 
 from interpose import Agent
+from interpose.stores import MemoryStore
 from interpose.testing import ScriptedModel, text
 
 LONG = "x" * 201
@@ -64,6 +65,39 @@ async def test_wrong_fields_are_named(name: str) -> None:
         assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json")
         assert named in answer.json()["error"]["message"]
         assert await still_serves(site)
+
+
+async def test_half_a_character_in_json_becomes_a_sign_of_replacement() -> None:
+    model = ScriptedModel("Hi.")
+    raw = rb'{"messages": [{"role": "user", "content": "\ud83d\ude00 \ud83d! \\ud83d \udc00"}]}'
+    async with served(Agent(model)) as site:
+        answer = await site.post("/ag-ui/a", content=raw, headers={"content-type": "application/json"})
+    assert answer.status_code == 200
+    assert model.requests[0].messages[0].text == "\U0001f600 \ufffd! \\ud83d \ufffd"
+
+
+async def test_ids_with_slashes_can_be_read_and_cancelled() -> None:
+    async with served(Agent(ScriptedModel("Hi."), store=MemoryStore())) as site:
+        await site.ask(runId="2026/11/r?1", threadId="../t#1")
+        events = await site.get("/ag-ui/a/runs/2026%2F11%2Fr%3F1/events")
+        cancelled = await site.post("/ag-ui/a/runs/2026%2F11%2Fr%3F1/cancel")
+        thread = await site.get("/ag-ui/a/threads/..%2Ft%231")
+    assert "RUN_FINISHED" in events.text
+    assert cancelled.json() == {"runId": "2026/11/r?1", "cancelled": False}
+    assert [one["content"] for one in thread.json()["messages"]] == ["Hi", "Hi."]
+
+
+async def test_read_without_a_run_says_how_to_name_it() -> None:
+    async with served(agent()) as site:
+        answer = await site.get("/ag-ui/a")
+    assert (answer.status_code, "?runId=" in answer.json()["error"]["message"]) == (422, True)
+
+
+async def test_two_tokens_let_nobody_in() -> None:
+    async with served(agent(), auth={"sec-1": "ann", "sec-2": "bob"}) as site:
+        two = [("authorization", "Bearer sec-1"), ("authorization", "Bearer sec-2")]
+        assert (await site.get("/ag-ui", headers=two)).status_code == 401
+        assert (await site.get("/ag-ui", headers=[two[0], two[0]])).status_code == 200
 
 
 RAW: dict[str, bytes] = {
@@ -216,11 +250,12 @@ async def test_asked_function_says_who_it_is() -> None:
 async def test_pages_of_other_sites_are_refused_unless_named() -> None:
     async with served(Agent(ScriptedModel("Hi.", "Ho.")), origins=["https://app.example"]) as site:
         evil = await site.post("/ag-ui/a", json=run_input(), headers={"origin": "https://evil.example"})
+        broken = await site.post("/ag-ui/a", json=run_input(), headers={"origin": "http://[::1"})
         good = await site.post("/ag-ui/a", json=run_input(), headers={"origin": "https://app.example"})
         same = await site.post(
             "/ag-ui/a", json=run_input(runId="r2"), headers={"origin": str(site.base_url).rstrip("/")}
         )
-    assert (evil.status_code, good.status_code, same.status_code) == (403, 200, 200)
+    assert (evil.status_code, broken.status_code, good.status_code, same.status_code) == (403, 403, 200, 200)
     assert good.headers["access-control-allow-origin"] == "https://app.example"
 
 

@@ -106,6 +106,27 @@ async def test_run_that_does_not_end_keeps_its_checkpoint(tmp_path: Path) -> Non
     assert (run.status, len(events)) == ("failed", len(found))
 
 
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+async def test_second_signal_ends_at_once(tmp_path: Path, second: signal.Signals) -> None:
+    async with process(tmp_path, "--shutdown-s", "60") as (client, served):
+        began = asyncio.Event()
+
+        async def read() -> None:
+            async with client.stream("POST", "/ag-ui/wait-60", json=run_input()) as answer:
+                async for one in frames(answer):
+                    if one.type == "TOOL_CALL_END":
+                        began.set()
+
+        reading = asyncio.ensure_future(read())
+        await began.wait()
+        served.send_signal(signal.SIGTERM)
+        await asyncio.sleep(0.3)
+        served.send_signal(second)
+        await asyncio.to_thread(served.wait, 10)
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await reading
+
+
 async def test_token_of_the_environment_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTERPOSE_TOKEN", "hidden")
     async with process(tmp_path) as (client, _):

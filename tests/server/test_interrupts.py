@@ -160,6 +160,15 @@ async def test_wrong_answers_are_listed_and_change_nothing(make_store: Stores) -
     assert text_of(right) == "Paid."
 
 
+async def test_no_answers_to_no_run_are_refused_and_change_nothing(make_store: Stores) -> None:
+    async with served(asking(make_store())) as site:
+        (question,) = questions(await site.ask())
+        empty = await site.post("/ag-ui/a", json=run_input(None, runId="r2", resume=[]))
+        assert (empty.status_code, "parentRunId" in empty.json()["error"]["message"]) == (422, True)
+        await site.ask(None, runId="r3", resume=answer(question))
+    assert paid == [5]
+
+
 async def test_somebody_else_cannot_answer(make_store: Stores) -> None:
     async with served(asking(make_store()), auth={"x": "ann", "y": "bob"}) as site:
         (question,) = questions(await site.ask(headers=bearer("x")))

@@ -66,6 +66,8 @@ class AgUi:
                     )
             instructs = self._options.client_system_messages
             messages = taken_messages(given.messages, has_store=agent.store is not None, instructs=instructs)
+            if given.resume is not None and not messages:
+                raise Refusal(422, "bad_input", "`resume` is empty: name the run to go on with, as `parentRunId`")
             return await self._runs.begin(name, caller, messages, middleware=own)
         except ResumeError as error:
             problems = [{"interruptId": id, "problem": what} for id, what in error.problems]
@@ -80,7 +82,9 @@ class AgUi:
         """Read a run that is named in the query, as TanStack AI asks for it."""
         owner = await self._gate.owner(request)
         name, _ = self._agent(request)
-        run_id = checked_id(request.query_params.get("runId"), "runId")
+        if "runId" not in request.query_params:
+            raise Refusal(422, "bad_id", "say which run to read, with ?runId=…; a POST begins one")
+        run_id = checked_id(request.query_params["runId"], "runId")
         return await self._read_on(name, kept_id(owner, run_id), last_seen(request))
 
     async def events(self, request: Request) -> Response:

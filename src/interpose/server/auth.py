@@ -42,7 +42,10 @@ class Gate:
             return ""
         if self._ask is not None:
             return await self._asked(request)
-        given = request.headers.get("authorization", "")
+        said = set(request.headers.getlist("authorization"))
+        if len(said) > 1:  # which one holds would be a guess, and another one for a proxy in between
+            raise Refusal(401, "wrong_token", "there is more than one `Authorization`; send one", headers=CHALLENGE)
+        given = next(iter(said), "")
         scheme, _, token = given.partition(" ")
         if not given:
             raise Refusal(401, "no_token", "a token is needed: send `Authorization: Bearer …`", headers=CHALLENGE)

@@ -1,6 +1,7 @@
 """Bodies of requests: JSON, of a size that was agreed on, in good time."""
 
 import asyncio
+import re
 from typing import Any, TypeVar
 
 import msgspec
@@ -9,6 +10,10 @@ from interpose.server.http import Refusal, Request
 from interpose.server.options import Options
 
 T = TypeVar("T")
+LONE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+"""Escapes in JSON, of which the group is half of a character, as of an emoji that was cut. U+FFFD stands for it."""
 DRAINED_BYTES = 256_000_000
 """So much of a body that is too large is thrown away before the answer, since many clients read only after writing."""
 
@@ -36,9 +41,22 @@ async def read_json(request: Request, options: Options) -> Any:
             headers={"connection": "close"},
         ) from None
     try:
-        return msgspec.json.decode(body)
+        return _decoded(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refusal(400, "bad_json", f"the body is no JSON: {error}") from None
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        if b"surrogate" not in str(error).encode() or (clean := LONE.sub(_whole, body)) == body:
+            raise
+        return msgspec.json.decode(clean)
+
+
+def _whole(escape: re.Match[bytes]) -> bytes:
+    return b"\\ufffd" if escape[1] else escape[0]
 
 
 async def _read(request: Request, most: int) -> bytes:

@@ -36,9 +36,16 @@ class Door:
         origin = headers.get(b"origin", b"").decode("latin-1")
         if not origin or scope["method"] in SAFE or {"*", origin} & set(self._origins):
             return None
-        if urlsplit(origin).netloc.lower() == here:
+        if _netloc(origin) == here:
             return None
         return Refusal(403, "other_origin", "pages of this origin may not use this server; it can be allowed them")
+
+
+def _netloc(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def _name(host: str) -> str:

@@ -14,6 +14,7 @@ from interpose.errors import (
     ProviderError,
     RateLimited,
     RunAborted,
+    ThreadConflict,
 )
 
 logger = logging.getLogger("interpose.server")
@@ -46,6 +47,7 @@ CODES: tuple[tuple[type[BaseException], str, int, str], ...] = (
     (ProviderDown, "provider_down", 503, "the model's provider cannot be reached just now; try again later"),
     (ProviderError, "provider_error", 502, "the model's provider refused or failed"),
     (LimitExceeded, *LIMIT),
+    (ThreadConflict, "thread_conflict", 409, "another run was on this thread meanwhile; run it again"),
     (RunAborted, "aborted", 503, "the run was stopped"),
 )
 """Kinds of errors, the first that fits: a code for programs, an HTTP status, and a text with nothing of the error."""

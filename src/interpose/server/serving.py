@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from types import FrameType
 from typing import Any
 
 from interpose.errors import ConfigurationError
@@ -23,6 +24,12 @@ class RunServer(Server):
     def __init__(self, app: Any, **options: Any) -> None:
         super().__init__(Config(app, timeout_graceful_shutdown=CUT_S, ws="none", server_header=False, **options))
         self._runs = app.state.runs
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to end; a second signal, of whichever kind, ends at once."""
+        if self.should_exit:
+            self.force_exit = True
+        super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End runs, then connections, then the app."""
