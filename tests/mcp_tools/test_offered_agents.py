@@ -152,7 +152,7 @@ async def test_cancelled_call_aborts_the_run(mode: str, tmp_path: Path) -> None:
     assert diary.read_text().splitlines()[-1] == "closed"
 
 
-@pytest.mark.parametrize("how", ["eof", "interrupt"])
+@pytest.mark.parametrize("how", ["eof", "interrupt", "terminate"])
 async def test_process_leaves_at_once_and_closes_the_agent(how: str, tmp_path: Path) -> None:
     diary = tmp_path / "diary"
     pipe = asyncio.subprocess.PIPE
@@ -175,10 +175,10 @@ async def test_process_leaves_at_once_and_closes_the_agent(how: str, tmp_path: P
     if how == "eof":
         process.stdin.close()
     else:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT if how == "interrupt" else signal.SIGTERM)
     async with asyncio.timeout(10):
         out, _ = await process.communicate()
-    assert process.returncode == (0 if how == "eof" else 130)
+    assert process.returncode == (130 if how == "interrupt" else 0)
     assert b"printed" not in out
     assert diary.read_text().splitlines()[-1] == "closed"
     assert diary.read_text().startswith("aborted: ")

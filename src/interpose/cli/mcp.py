@@ -1,8 +1,12 @@
 """`interpose mcp`: agents as a tool server, over stdin and stdout or at an address."""
 
+import asyncio
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
 
 from interpose.cli.load import load_agent
 from interpose.cli.problems import Problem
@@ -14,7 +18,7 @@ from interpose.errors import ConfigurationError
 def offer_agents(
     targets: Sequence[str], screen: Screen, *, http: str | None, token: str | None, description: Sequence[str]
 ) -> None:
-    """Offer the agents that *targets* name until the client leaves, or Ctrl-C.
+    """Offer the agents that *targets* name until the client leaves, SIGTERM, or Ctrl-C.
 
     Raises:
         Problem: the SDK is not installed, or an argument does not fit.
@@ -38,7 +42,7 @@ def offer_agents(
         sys.stdout = printed
     told = dict(zip(agents, description, strict=True)) if description else {}
     if place is None:
-        run_until_interrupted(serve_stdio(agents, descriptions=told), screen)
+        run_until_interrupted(until_terminated(serve_stdio(agents, descriptions=told)), screen)
     else:
         host, port = place
 
@@ -48,7 +52,28 @@ def offer_agents(
 
         token = token or os.environ.get("INTERPOSE_TOKEN")
         serving = serve_http(agents, host=host, port=port, token=token, started=started, descriptions=told)
-        run_until_interrupted(serving, screen)
+        run_until_interrupted(until_terminated(serving), screen)
+
+
+async def until_terminated(serving: Coroutine[Any, Any, None]) -> None:
+    """Serve until SIGTERM, by which clients and service managers end a server: runs are aborted and agents closed."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+    is_terminated = False
+
+    def terminate() -> None:
+        nonlocal is_terminated
+        if not is_terminated:
+            is_terminated = True
+            task.cancel()
+
+    with suppress(NotImplementedError, RuntimeError, ValueError):  # no signals here
+        loop.add_signal_handler(signal.SIGTERM, terminate)
+    try:
+        await serving
+    except asyncio.CancelledError:
+        if not is_terminated:
+            raise
 
 
 def address_of(text: str) -> tuple[str, int]:
