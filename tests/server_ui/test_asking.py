@@ -101,6 +101,25 @@ async def test_wrong_arguments_are_told_and_can_be_mended(browser: Any, edited: 
         assert paid.amounts == [7]
 
 
+async def test_other_answers_stand_where_one_is_refused(browser: Any) -> None:
+    paid = Paid()
+    two = calls(("pay", {"amount": 1}), ("pay", {"amount": 2}))
+    async with chat(browser, scripted(two, "Done.", tools=[paid.tool])) as (page, _):
+        await asked(page)
+        await page.get_by_role("button", name="Approve").first.click()
+        await page.get_by_role("button", name="Edit").last.click()
+        field = page.get_by_label("Arguments, as JSON")
+        await field.fill('{"amount": "much"}')
+        await page.get_by_role("button", name="Approve with changes").click()
+        await page.locator(".question .problem", has_text="expected int").wait_for()
+        assert await page.locator(".question .problem:not([hidden])").count() == 1
+        page.said.clear()  # the browser tells of a refused request
+        await field.fill('{"amount": 7}')
+        await page.get_by_role("button", name="Approve with changes").click()
+        await finished(page)
+        assert sorted(paid.amounts) == [1, 7]
+
+
 async def test_approval_for_always_is_not_asked_again(browser: Any) -> None:
     paid = Paid()
     turns = (calls(("pay", {"amount": 1})), "One.", calls(("pay", {"amount": 2})), "Two.")

@@ -194,7 +194,8 @@ export class Talk {
     const known = new Map(error instanceof Refused ? error.problems : []);
     const lost = this.started && !(error instanceof Refused);
     const text = error.code === "no_run" ? (this.started ? FORGOTTEN : UNHEARD) : words(error);
-    for (const one of asked) this.transcript.set(one, { answer: null, problem: known.get(one.id) ?? text });
+    const wrong = asked.filter((one) => known.has(one.id)); // the other answers stand, and are sent again with these
+    for (const one of wrong.length ? wrong : asked) this.transcript.set(one, { answer: null, problem: known.get(one.id) ?? text });
     if (this.started && !lost) this.transcript.close({ half: true });
     if (!asked.length) this.fail(text, { lost });
     this.kept.run = lost ? run : null;
