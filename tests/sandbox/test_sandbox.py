@@ -101,6 +101,62 @@ async def test_edits_at_once_lose_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "a.txt").read_text() == " ".join(map(str, range(20)))
 
 
+async def test_edits_of_several_runs_lose_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(" ".join(f"<{number}>" for number in range(200)))
+
+    async def edit(first: int) -> None:
+        async with box_in(tmp_path, "none") as box:
+            for number in range(first, 200, 4):
+                await box.edit("a.txt", f"<{number}>", str(number))
+
+    await asyncio.gather(*[edit(first) for first in range(4)])
+    assert (tmp_path / "a.txt").read_text() == " ".join(map(str, range(200)))
+
+
+async def test_names_with_line_breaks_are_found_and_told_as_one(tmp_path: Path) -> None:
+    (tmp_path / "a\nb.txt").write_text("one needle\ntwo needle\n")
+    (tmp_path / "c.txt").write_text("three needle\n")
+    async with box_in(tmp_path, "none") as box:
+        found = [(one.path, one.line) for one in await box.search("needle")]
+    assert found == [("a\nb.txt", 1), ("a\nb.txt", 2), ("c.txt", 1)]
+    agent = agent_in(tmp_path, ("list_files", {}), ("search_files", {"pattern": "needle"}), isolation="none")
+    listed, searched = results_of(await agent.run("Go."))
+    assert listed == '"a\\nb.txt"  22 bytes\nc.txt  13 bytes'
+    assert searched.split("\n")[0] == '"a\\nb.txt":1: one needle'
+
+
+async def test_search_that_finds_too_much_tells_no_wrong_lines(tmp_path: Path) -> None:
+    for number in range(400):
+        (tmp_path / f"file{number:03}.txt").write_text(f"needle {'x' * 20_000} {number}\n")
+    async with box_in(tmp_path, "none") as box:
+        found = await box.search("needle", limit=400)
+    assert 20 < len(found) < 400
+    assert all((one.line, one.text[:8]) == (1, "needle x") and (tmp_path / one.path).exists() for one in found)
+
+
+@pytest.mark.parametrize("env", [{"A": 1}, {"A": "\0"}, {"A=B": "1"}, {"": "1"}, {1: "1"}])
+async def test_environment_that_is_none_is_refused(tmp_path: Path, env: Any) -> None:
+    async with box_in(tmp_path, "none") as box:
+        with pytest.raises(SandboxError, match="env holds names and values"):
+            await box.run("true", env=env)
+
+
+async def test_agents_that_begin_at_once_share_a_sandbox(tmp_path: Path) -> None:
+    shared = Sandbox(tmp_path, isolation="auto", tools=())
+    runs = [Agent(ScriptedModel("Done."), middleware=[shared]).run("Go.") for _ in range(3)]
+    assert [result.text for result in await asyncio.gather(*runs)] == ["Done."] * 3
+
+
+async def test_root_without_isolation_is_warned_of_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    agent = Agent(ScriptedModel("Done.", "Done."), middleware=[Sandbox(tmp_path, isolation="none", tools=())])
+    await agent.run("Go.")
+    await agent.run("Go.")
+    assert len([text for text in caplog.messages if "as root" in text]) == 1
+
+
 async def test_list_gives_kinds_and_sizes_by_depth(tmp_path: Path) -> None:
     (tmp_path / "d" / "e").mkdir(parents=True)
     (tmp_path / "d" / "e" / "deep").touch()

@@ -5,7 +5,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -18,13 +18,13 @@ from interpose.sandbox import bubblewrap
 from interpose.sandbox.errors import SandboxError, refused
 from interpose.sandbox.files import Entry, Files
 from interpose.sandbox.limits import CommandLimits
-from interpose.sandbox.process import MARK, CommandResult, Processes
+from interpose.sandbox.process import LEFT_OUT, MARK, CommandResult, Processes
 from interpose.sandbox.tree import Ignored
 from interpose.sandbox.watch import Watch
 
 T = TypeVar("T")
 Isolation = Literal["bubblewrap", "none"]
-_MATCH = re.compile(r"([^\0]*)\0(\d+):(.*)", re.DOTALL)
+_HIT = re.compile(r"(\d+):(.*)", re.DOTALL)
 _MAX_LINE_CHARS = 300
 _SEARCH_BYTES = 1024 * 1024
 
@@ -100,11 +100,11 @@ class Box:
         It begins in the folder *cwd*; its whole tree is gone when this returns, or is cancelled. *timeout_s* is cut to
         `CommandLimits.max_timeout_s`.
         """
-        argv = _argv(command)
+        argv, added = _argv(command), _checked(env or {})
         inner = await asyncio.to_thread(self.files.folder, cwd)
         await self._begin()
         try:
-            return await self._run(argv, timeout_s, inner, {**self.options.env, **(env or {})})
+            return await self._run(argv, timeout_s, inner, {**self.options.env, **added})
         finally:
             await self._settle(whole=True)
 
@@ -201,16 +201,13 @@ class Box:
 
     def _matches(self, folder: str, output: str, glob: str | None, limit: int) -> tuple[Match, ...]:
         found: list[Match] = []
-        for line in output.split("\n"):
-            match = _MATCH.fullmatch(line)
-            if match is None:
-                continue
-            path = os.path.join(folder, match[1].removeprefix("./"))
+        for name, number, text in _hits(output):
+            path = os.path.join(folder, name.removeprefix("./"))
             if self.options.ignored(path, path.rpartition("/")[2]):
                 continue
             if glob is not None and "/" in glob and not fnmatchcase(path, glob):
                 continue
-            found.append(Match(path=path, line=int(match[2]), text=match[3][:_MAX_LINE_CHARS]))
+            found.append(Match(path=path, line=number, text=text[:_MAX_LINE_CHARS]))
             if len(found) >= limit:
                 break
         return tuple(sorted(found, key=lambda one: (one.path, one.line)))
@@ -232,6 +229,31 @@ class Box:
     async def _settle(self, *, whole: bool) -> None:
         if self.watch is not None:
             await self.watch.settle(whole=whole)
+
+
+def _hits(output: str) -> Iterator[tuple[str, int, str]]:
+    """Yield name, number and text of each line that grep found.
+
+    It writes `name NUL number:text newline`; names may hold line breaks, texts neither those nor zero bytes.
+    """
+    for index, part in enumerate(LEFT_OUT.split(output)):
+        pieces = part.split("\0")
+        name = pieces[0] if index == 0 else pieces[0].partition("\n")[2]  # behind what was cut
+        for piece in pieces[1:]:
+            line, _, following = piece.partition("\n")
+            hit = _HIT.fullmatch(line)
+            if hit is not None and name:
+                yield name, int(hit[1]), hit[2]
+            name = following
+
+
+def _checked(env: Mapping[str, str]) -> dict[str, str]:
+    given: Mapping[Any, Any] = env
+    for name, value in given.items():
+        texts = isinstance(name, str) and isinstance(value, str)
+        if not texts or not name or "=" in name or "\0" in name + value:
+            raise SandboxError(f"env holds names and values, both text, got {name!r:.80}: {type(value).__name__}")
+    return dict(given)
 
 
 def _argv(command: str | Sequence[str]) -> list[str]:

@@ -3,9 +3,11 @@
 import errno
 import os
 import stat
+import threading
 from contextlib import suppress
 from secrets import token_hex
 from typing import Literal
+from weakref import WeakValueDictionary
 
 from interpose.messages import Value
 from interpose.sandbox.beneath import folder, inner_path, open_beneath, regular
@@ -14,6 +16,23 @@ from interpose.sandbox.tree import TEMPORARY, Ignored, read_all, state_of, walk
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY  # a pipe without a writer must not keep anybody waiting
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class _Turn:
+    """One writer at a time in a folder, also of several runs and loops of this process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+
+_turns: WeakValueDictionary[tuple[int, int], _Turn] = WeakValueDictionary()
+_turns_lock = threading.Lock()
+
+
+def _turn_in(root: int) -> _Turn:
+    state = os.fstat(root)
+    with _turns_lock:
+        return _turns.setdefault((state.st_dev, state.st_ino), _Turn())
 
 
 class Entry(Value, frozen=True, kw_only=True):
@@ -35,6 +54,7 @@ class Files:
         self.names = names
         self.ignored = ignored
         self.max_file_bytes = max_file_bytes
+        self._turn = _turn_in(root)
 
     def inner(self, path: str) -> str:
         """Return *path* relative to the workspace."""
@@ -101,7 +121,7 @@ class Files:
         if not name:
             raise SandboxError("the workspace itself is a folder, and no file")
         try:
-            with folder(self.root, above, make=True) as fd:
+            with self._turn.lock, folder(self.root, above, make=True) as fd:
                 _replace(fd, name, path, content)
         except OSError as error:
             raise refused(path, error) from error
@@ -110,6 +130,10 @@ class Files:
         """Put *new* in the place of *old*, which must be there once; *every* time it is there. Returns how often."""
         if not old:
             raise SandboxError("the text to replace is empty; to write a whole file, write it")
+        with self._turn.lock:
+            return self._edit(path, old, new, every)
+
+    def _edit(self, path: str, old: str, new: str, every: bool) -> int:
         text = self.read_text(path)
         found = text.count(old)
         if found == 0 and "\r\n" in text and old.replace("\n", "\r\n") in text:

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import logging
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from inspect import isawaitable
@@ -89,6 +90,7 @@ class Sandbox(Middleware[Any]):
         self._workspace = workspace if callable(workspace) else checked_folder(workspace)
         self._wanted = isolation
         self._isolation: Isolation | None = "none" if isolation == "none" else None
+        self._is_warned = False
         self._limits = limits
         self._env = _checked_env(env or {})
         self._readable = tuple([_checked_readable(one) for one in readable])
@@ -112,6 +114,12 @@ class Sandbox(Middleware[Any]):
 
     async def open(self, agent: "Agent[Any]") -> None:  # noqa: ARG002  # of the seam
         """Try whether commands can be isolated."""
+        await self._try_isolation()
+
+    async def _try_isolation(self) -> None:
+        if self._wanted == "none" and not self._is_warned and getattr(os, "geteuid", lambda: 1)() == 0:
+            self._is_warned = True
+            logger.warning("the commands of a sandbox run as root and without isolation (isolation='none')")
         if self._isolation is not None:
             return
         why = bubblewrap.missing() or await asyncio.to_thread(bubblewrap.failing)
@@ -125,8 +133,10 @@ class Sandbox(Middleware[Any]):
 
     async def setup(self, ctx: "RunContext[Any]") -> None:
         """Provide the sandbox of this run."""
-        if self._isolation is None:
-            raise ConfigurationError("this sandbox was not opened: an agent does so before its first run")
+        await (
+            self._try_isolation()
+        )  # of two agents that begin at once, the second does not wait for the first to open it
+        assert self._isolation is not None
         outer = _outer.get({}).get(self) if ctx.parent_run_id is not None else None
         workspace = outer.workspace if outer is not None else await self._folder(ctx)
         options = BoxOptions(

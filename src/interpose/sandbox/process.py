@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -17,6 +18,8 @@ from interpose.sandbox.limits import CommandLimits
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _LOOK_S = 0.1
 _END_S = 10.0
+LEFT_OUT = re.compile(r"\n\[\.\.\. \d+ bytes left out \.\.\.\]\n")
+"""What stands in an output where its middle was."""
 MARK = "INTERPOSE_SANDBOX_ID"
 """The variable by which processes of a command that runs without isolation are found again."""
 

@@ -7,6 +7,7 @@ from interpose.context import ToolContext
 from interpose.errors import ConfigurationError
 from interpose.sandbox.box import Box
 from interpose.sandbox.errors import SandboxError
+from interpose.text import to_json
 from interpose.tools import Approval, Effect, Tool, tool
 
 EFFECTS: dict[str, Effect] = {
@@ -89,7 +90,7 @@ def _commands(box_of: Callable[[Any], Box]) -> dict[str, Callable[..., Any]]:
         found = await box_of(ctx).search(pattern, path, glob=glob, regex=regex)
         if not found:
             return "nothing was found"
-        return "\n".join([f"{one.path}:{one.line}: {one.text}" for one in found])
+        return "\n".join([f"{_named(one.path)}:{one.line}: {one.text}" for one in found])
 
     return {"run_command": run_command, "search_files": search_files}
 
@@ -140,12 +141,17 @@ def _files(box_of: Callable[[Any], Box]) -> dict[str, Callable[..., Any]]:
         """
         found = await box_of(ctx).list(path, depth=max(depth, 1), limit=MAX_LISTED + 1)
         marks = {"folder": "/", "link": " (a link)", "other": " (no ordinary file)"}
-        lines = [f"{one.path}{marks.get(one.kind, f'  {one.size_bytes} bytes')}" for one in found[:MAX_LISTED]]
+        lines = [f"{_named(one.path)}{marks.get(one.kind, f'  {one.size_bytes} bytes')}" for one in found[:MAX_LISTED]]
         if len(found) > MAX_LISTED:
             lines.append(f"... and more: list a folder of it, or a smaller depth (here: {depth})")
         return "\n".join(lines) or "there are no files here"
 
     return {"read_file": read_file, "write_file": write_file, "edit_file": edit_file, "list_files": list_files}
+
+
+def _named(path: str) -> str:
+    """Return *path* as it can stand in a line: one with line breaks and the like as a JSON text."""
+    return path if path.isprintable() else to_json(path)
 
 
 def _part(text: str, first_line: int, lines: int | None) -> str:
