@@ -3,6 +3,7 @@
 import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from interpose.agent import Agent
 from interpose.cli.load import load_agent
@@ -38,7 +39,7 @@ def serve_agents(
     sock = bind(host, port)
     url = f"http://{f'[{host}]' if ':' in host else host or '127.0.0.1'}:{sock.getsockname()[1]}"
     for name in app.state.runs.agents:
-        screen.line(f"AG-UI:  {url}/ag-ui/{name}", "bold")
+        screen.line(f"AG-UI:  {url}/ag-ui/{quote(name, safe='')}", "bold")
     screen.line(f"OpenAI: {url}/v1", "bold")
     if ui:
         screen.line(f"Chat:   {url}/ui/", "bold")

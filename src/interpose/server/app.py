@@ -1,6 +1,7 @@
 """The app: agents in front of HTTP clients, put together."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -26,6 +27,9 @@ from interpose.server.http import (
 from interpose.server.openai_api import OpenAi
 from interpose.server.options import Auth, Options, options_of
 from interpose.server.runs import Runs
+
+
+NAME = re.compile(r"[^/\x00-\x1f\x7f\ud800-\udfff]+")
 
 
 def create_app(
@@ -64,7 +68,7 @@ def _check(agents: Any) -> None:
     if not isinstance(agents, Mapping) or not agents:
         raise ConfigurationError("create_app takes agents by name, and one at least: create_app({'helper': agent})")
     for name, agent in agents.items():
-        if not isinstance(name, str) or not name or "/" in name or name != name.strip():
+        if not isinstance(name, str) or NAME.fullmatch(name) is None or name != name.strip() or name in (".", ".."):
             raise ConfigurationError(f"create_app: {name!r} is no name for an agent; it becomes a part of addresses")
         if not isinstance(agent, Agent):
             raise ConfigurationError(f"create_app: {name!r} is of type {type(agent).__name__}, not an Agent")

@@ -1,5 +1,6 @@
 """What can be set of a server."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -8,6 +9,9 @@ from interpose.errors import ConfigurationError
 from interpose.server.caller import Caller
 from interpose.server.failures import ShownError
 from interpose.server.http import Request
+
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+", re.IGNORECASE)
+_HOST = re.compile(r"\[[0-9a-fA-F:.%]+\]|[^:/?#@\s]+")
 
 Auth = str | Mapping[str, str] | Callable[[Request], str | Awaitable[str | None] | None]
 """One token for all, tokens with the owner that each stands for, or what returns the owner of a request."""
@@ -62,6 +66,12 @@ class Options:
         for name in ("origins", "hosts"):
             if isinstance(getattr(self, name), str):
                 raise ConfigurationError(f"{name}={getattr(self, name)!r}: expected a list of them")
+        for one in self.origins:
+            if one not in ("*", "null") and (not isinstance(one, str) or _ORIGIN.fullmatch(one) is None):
+                raise ConfigurationError(f"origins: {one!r} is none; browsers send 'https://app.example', or with a port")
+        for one in self.hosts:
+            if not isinstance(one, str) or _HOST.fullmatch(one) is None:
+                raise ConfigurationError(f"hosts: {one!r} is none; expected a name without a port, as 'app.example'")
         for name in ("context", "show_error"):
             value = getattr(self, name)
             if value is not None and not callable(value):
