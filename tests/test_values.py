@@ -731,3 +731,15 @@ async def test_a_character_split_over_chunks_is_joined() -> None:
 async def test_empty_pieces_leave_no_part() -> None:
     response = await folded(TextDelta(""), ReasoningDelta("r"), TextDelta(""), TextDelta("a"), Finish())
     assert response.message == AssistantMessage("a", "r", id=response.message.id)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"data": b"QQ", "media_type": "image/png"}, r"takes data as text, got bytes; .*b64encode"),
+        ({"url": 3}, "url as"),
+    ],
+)
+def test_a_picture_is_given_as_text(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        ImagePart(**given)

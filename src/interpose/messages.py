@@ -64,6 +64,10 @@ class _Media(_Part, frozen=True, kw_only=True):
         given = [name for name in ("url", "data", "file_id") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"{type(self).__name__} takes exactly one of url, data and file_id; got {given or 'none'}")
+        value: Any = getattr(self, given[0])
+        if not isinstance(value, str):
+            mend = "; for bytes give base64.b64encode(...).decode()" if isinstance(value, bytes | bytearray) else ""
+            raise ValueError(f"{type(self).__name__} takes {given[0]} as text, got {type(value).__name__}{mend}")
         if self.data is not None and self.media_type is None:
             raise ValueError(f"{type(self).__name__} with data needs media_type, for instance 'image/png'")
 

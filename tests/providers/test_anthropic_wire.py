@@ -217,6 +217,7 @@ def test_parts_on_the_wire(part: Any, wire: dict[str, Any]) -> None:
     [
         (AudioPart(url="https://x/y.mp3"), "takes no AudioPart"),
         (FilePart(data="a", media_type="text/plain"), "not base64"),
+        (FilePart(data="!!!", media_type="text/plain"), "not base64"),
     ],
 )
 def test_a_part_without_a_form_is_refused(part: Any, words: str) -> None:

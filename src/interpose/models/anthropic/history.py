@@ -249,7 +249,7 @@ def _titled(block: Block, part: FilePart) -> Block:
 
 def _decoded(part: FilePart, request: ModelRequest) -> str:
     try:
-        return base64.b64decode(part.data or "").decode("utf-8", "replace")
+        return base64.b64decode("".join((part.data or "").split()), validate=True).decode("utf-8", "replace")
     except ValueError as error:
         raise _refused(f"the data of a FilePart is not base64: {error}", request) from error
 

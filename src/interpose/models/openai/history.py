@@ -1,5 +1,6 @@
 """Messages in the form of Chat Completions."""
 
+import mimetypes
 from collections.abc import Iterable, Mapping
 from typing import Any, assert_never
 
@@ -113,7 +114,7 @@ def _part(part: Any, request: ModelRequest) -> dict[str, Any] | None:
         case ImagePart(file_id=None):
             return {"type": "image_url", "image_url": {"url": part.url or data_url(part)}}
         case AudioPart(data=str()):
-            subtype = (part.media_type or "").partition("/")[2].lower()
+            subtype = _plain_type(part).partition("/")[2]
             return {
                 "type": "input_audio",
                 "input_audio": {"data": part.data, "format": AUDIO_FORMATS.get(subtype, subtype)},
@@ -140,5 +141,11 @@ def data_url(part: Any) -> str:
 
 
 def file_name(part: Any) -> str:
-    """Return a name for a file that has none, by its media type."""
-    return f"file.{(part.media_type or '').partition('/')[2] or 'bin'}"
+    """Return a name for a file that has none, by its media type: the API goes by what it ends with."""
+    kind = _plain_type(part)
+    return f"file{mimetypes.guess_extension(kind) or '.' + (kind.partition('/')[2] or 'bin')}"
+
+
+def _plain_type(part: Any) -> str:
+    """Return the media type of *part* without its parameters, as in `audio/wav;rate=16000`."""
+    return str(part.media_type or "").partition(";")[0].strip().lower()
