@@ -43,7 +43,7 @@ async def test_a_hook_that_hangs_is_cut_by_an_abort(where: str) -> None:
     kind = type("Hangs", (Middleware,), {where: hangs})
     agent = agent_of(calls(ONE, usage=Usage(input_tokens=1)), text("x"), tools=[echo], middleware=[ends, kind()])
     with pytest.raises(RunAborted, match="enough"):
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(20):
             await agent.run("go")
     assert ends.seen == ["on_abort"]
 
@@ -175,5 +175,5 @@ async def test_a_chunk_hook_that_hangs_at_the_end_is_not_waited_for_long() -> No
     await clock.advance(0.1)
     await clock.advance(10)
     with pytest.raises(RuntimeError, match="x"):
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(8):
             await task

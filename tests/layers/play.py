@@ -11,7 +11,7 @@ from interpose import Agent, BadRequest, Middleware, ModelRequest, RunResult, To
 from interpose.testing import ScriptedModel, assert_events_valid, collect, text_of
 
 Make = Callable[[list[Any]], Agent[Any]]
-PATIENCE_S = 2.0
+PATIENCE_S = 20.0
 
 
 def agent_of(*turns: Any, **options: Any) -> Agent[Any]:

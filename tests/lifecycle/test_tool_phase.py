@@ -55,7 +55,7 @@ async def test_calls_of_a_step_run_side_by_side() -> None:
 
         async def work() -> str:
             """Work."""
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(20):
                 await meet.wait()
             return "met"
 

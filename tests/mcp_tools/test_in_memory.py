@@ -147,7 +147,7 @@ async def test_abort_ends_the_model_call_of_a_server_too() -> None:
         run.abort("enough")
         with pytest.raises(RunAborted):
             await run.result()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(20):
             await ended.wait()
 
 

@@ -5,6 +5,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.stores.conftest import Server
@@ -16,8 +17,8 @@ from interpose.testing.store_values import some_checkpoint, some_messages
 Opener = Callable[..., SQLStore]
 
 
-async def filled(open_store: Opener, url: str) -> SQLStore:
-    store = open_store(url)
+async def filled(open_store: Opener, url: str, **options: Any) -> SQLStore:
+    store = open_store(url, **options)
     await store.commit("t1", "r0", some_messages(500))
     await store.put(some_checkpoint())
     return store
@@ -130,7 +131,7 @@ async def execute(url: str, sql: str) -> None:
 async def test_postgres_that_comes_back_is_waited_for(
     postgres_server: Server, postgres: str, open_store: Opener
 ) -> None:
-    store = await filled(open_store, postgres)
+    store = await filled(open_store, postgres, timeout_s=60)
     await asyncio.to_thread(postgres_server.stop)
     waiting = asyncio.create_task(store.commit("t1", "r1", some_messages(1, 500), expected=500))
     await asyncio.sleep(0.2)

@@ -3,7 +3,7 @@
 Source: the schema of AG-UI 1.0, read 2026-11.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -71,11 +71,28 @@ def taken_messages(wire: Sequence[Mapping[str, Any]], *, has_store: bool, instru
         given = _said_last(given)
     try:
         messages = messages_from_wire([_without_marks(message) for message in given])
-    except (ValueError, TypeError) as error:
-        raise Refusal(422, "bad_input", f"messages: {error}") from None
+    except (ValueError, TypeError):
+        why = unreadable(wire, lambda one: messages_from_wire([_without_marks(one)]))
+        raise Refusal(422, "bad_input", why) from None
     if wrong := out_of_order(messages):
         raise Refusal(422, "bad_input", f"messages: {wrong}")
     return messages
+
+
+def unreadable(wire: Sequence[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], Any]) -> str:
+    """Return which message cannot be *read*, and why."""
+    for place, message in enumerate(wire):
+        try:
+            read(message)
+        except KeyError as error:
+            return f"messages[{place}]: {error} is missing in it, or in a part of it"
+        except Exception as error:
+            if isinstance(error.__cause__, KeyError):
+                return f"messages[{place}]: {error.__cause__} is missing in it, or in a part of it"
+            if error.__cause__ is not None or not isinstance(error, ValueError):
+                return f"messages[{place}] or a part of it is not of the shape that was expected"
+            return f"messages[{place}]: {error}"
+    return "messages do not fit together"
 
 
 def out_of_order(messages: Sequence[Message]) -> str | None:

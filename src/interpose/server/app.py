@@ -28,7 +28,6 @@ from interpose.server.openai_api import OpenAi
 from interpose.server.options import Auth, Options, options_of
 from interpose.server.runs import Runs
 
-
 NAME = re.compile(r"[^/\x00-\x1f\x7f\ud800-\udfff]+")
 
 

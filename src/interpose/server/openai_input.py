@@ -11,7 +11,7 @@ from msgspec import Struct
 from interpose.inputs import as_messages
 from interpose.messages import Message
 from interpose.middleware import Middleware
-from interpose.server.ag_ui_input import INSTRUCTING, out_of_order
+from interpose.server.ag_ui_input import INSTRUCTING, out_of_order, unreadable
 from interpose.server.http import Refusal
 from interpose.server.options import Options
 
@@ -92,14 +92,15 @@ class ChatRequest(Struct, kw_only=True):
             Refusal: one lacks what its role needs.
         """
         given = [
-            {key: value for key, value in message.items() if key in KEYS}
+            _without_marks(message)
             for message in self.messages
             if options.client_system_messages or message.get("role") not in INSTRUCTING
         ]
         try:
-            messages = as_messages([_without_marks(message) for message in given])
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise _wrong("messages", f"cannot be read: {error}") from None
+            messages = as_messages(given)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            why = unreadable(self.messages, lambda one: as_messages([_without_marks(one)]))
+            raise Refusal(400, "bad_input", why, param="messages") from None
         if wrong := out_of_order(messages):
             raise _wrong("messages", f"are out of order: {wrong}")
         if not messages:
@@ -125,9 +126,11 @@ KEYS = ("role", "content", "name", "tool_calls", "tool_call_id", "refusal")
 
 
 def _without_marks(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *message* with what OpenAI's API knows, and nothing of this library's own."""
+    message = {key: value for key, value in message.items() if key in KEYS}
     calls = message.get("tool_calls")
     if not isinstance(calls, Sequence) or isinstance(calls, str):
-        return dict(message)
+        return message
     clean = [
         {key: call.get(key) for key in ("id", "type", "function")} if isinstance(call, Mapping) else call
         for call in calls

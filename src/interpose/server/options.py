@@ -66,11 +66,11 @@ class Options:
         for name in ("origins", "hosts"):
             if isinstance(getattr(self, name), str):
                 raise ConfigurationError(f"{name}={getattr(self, name)!r}: expected a list of them")
-        for one in self.origins:
-            if one not in ("*", "null") and (not isinstance(one, str) or _ORIGIN.fullmatch(one) is None):
-                raise ConfigurationError(f"origins: {one!r} is none; browsers send 'https://app.example', or with a port")
-        for one in self.hosts:
-            if not isinstance(one, str) or _HOST.fullmatch(one) is None:
+        for one in map(str, self.origins):
+            if one not in ("*", "null") and _ORIGIN.fullmatch(one) is None:
+                raise ConfigurationError(f"origins: {one!r} is none; browsers send 'https://app.example'")
+        for one in map(str, self.hosts):
+            if _HOST.fullmatch(one) is None:
                 raise ConfigurationError(f"hosts: {one!r} is none; expected a name without a port, as 'app.example'")
         for name in ("context", "show_error"):
             value = getattr(self, name)
