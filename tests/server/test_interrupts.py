@@ -179,6 +179,19 @@ async def test_somebody_else_cannot_answer(make_store: Stores) -> None:
     assert paid == []
 
 
+async def test_another_agent_on_the_same_store_does_not_run_what_was_approved() -> None:
+    store = MemoryStore()
+    other = Agent(ScriptedModel("Hm."), tools=[pay, look], store=store)
+    async with served({"a": asking(store), "b": other}) as site:
+        (question,) = questions(await site.ask())
+        listed = (await site.get("/ag-ui/b/interrupts")).json()
+        at_other = await site.post("/ag-ui/b", json=run_input(None, runId="r2", resume=answer(question)))
+        cut = await site.post("/ag-ui/b", json=run_input(None, runId="r3", resume=[], parentRunId="r1"))
+        assert (listed, at_other.status_code, cut.status_code, paid) == ({"runs": []}, 409, 409, [])
+        await site.ask(None, runId="r4", resume=answer(question))
+    assert paid == [5]
+
+
 async def test_messages_that_say_it_was_approved_approve_nothing(make_store: Stores) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "pay", "arguments": '{"amount": 9}'}}
     marks = {"interpose": {"edited_by": "ann", "idempotency_key": "k"}}

@@ -67,7 +67,7 @@ async def questions(runs: Runs, name: str, owner: str, thread_id: str | None) ->
                 waiting.append((one.run_id, of_thread, one.interrupts))
     else:
         for found in await agent.store.paused(kept):
-            if found.agent == agent.name and _is_own(owner, found.thread_id):
+            if _is_own(owner, found.thread_id) and await runs.is_own(name, found.run_id, found.agent):
                 waiting.append((found.run_id, found.thread_id, found.interrupts))
     return [_question(owner, *one) for one in waiting]
 

@@ -35,6 +35,8 @@ async def going_on(runs: Runs, name: str, owner: str, given: RunAgentInput) -> G
         return None
     await runs.thread_is_free(name, thread_id)
     if given.resume is not None and not given.resume and parent is not None and agent.store is not None:
+        if not await runs.is_own(name, parent):
+            raise ResumeError(f"run {parent!r} is not known here, or there is nothing of it to go on with")
         return GoingOn(parent, ())
     ids = {answer["interruptId"] for answer in given.resume or ()}
     for run, asked in await _waiting(runs, name, agent, thread_id, parent):
@@ -55,7 +57,7 @@ async def _waiting(
         kept = runs.paused.get((name, thread_id))
         return [] if kept is None else [(kept, kept.interrupts)]
     found = sorted(await agent.store.paused(thread_id), key=lambda one: one.run_id != parent)
-    return [(one.run_id, one.interrupts) for one in found]
+    return [(one.run_id, one.interrupts) for one in found if await runs.is_own(name, one.run_id, one.agent)]
 
 
 def _ran(asked: Sequence[OpenInterrupt], results: Mapping[str, Any], answered: set[str]) -> list[dict[str, Any]]:

@@ -191,6 +191,14 @@ class Runs:
         run = await log.find(run_id)
         return None if run is None or run.agent != name else Elsewhere(log, run, lambda: self.is_closing)
 
+    async def is_own(self, name: str, run_id: str, agent: str | None = None) -> bool:
+        """Whether a run in the store is of the agent that is served as *name*, and not of another one that shares it.
+
+        Of a run that was not served lately, only what its *agent* calls itself is known, and that may be nothing.
+        """
+        run = await self.log(name).find(run_id)
+        return run.agent == name if run is not None else agent in (None, self.agents[name].name)
+
     @asynccontextmanager
     async def reading(self, run: Served | Elsewhere, after: int) -> AsyncIterator[AsyncIterator[bytes]]:
         """Give the frames of a run, and see to what happens when its last reader leaves."""
