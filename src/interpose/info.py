@@ -1,7 +1,8 @@
 """What hooks are told: one small frozen value a seam."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import msgspec
@@ -99,29 +100,16 @@ class Change(Value, frozen=True, omit_defaults=True):
 
 
 class Later:
-    """What a field of a node will be when somebody first reads it: most readers look at a part of all that there is."""
+    """What a field of a node will be when somebody first reads it: most readers look at a part of all that there is.
 
-    __slots__ = ("_args", "_made", "_make")
+    Whoever makes one calls it with the phase of the node. It is no struct, which an encoder would look into.
+    """
 
-    def __init__(self, make: Callable[..., Any], *args: Any) -> None:
-        self._make: Callable[..., Any] | None = make
-        self._args = args
-        self._made: Any = None
+    __slots__ = ()
 
-    def __call__(self) -> Any:
+    @abstractmethod
+    def __call__(self, phase: str) -> Any:
         """Return it, made once."""
-        make, args = self._make, self._args
-        if make is not None:
-            self._made = make(*args)
-            self._make, self._args = None, ()
-        return self._made
-
-    def __reduce__(self) -> Any:
-        return _itself, (self(),)
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 class Node(Value, frozen=True, omit_defaults=True):  # not kw_only: the engine makes six a step, four times as fast so
@@ -176,6 +164,9 @@ class Node(Value, frozen=True, omit_defaults=True):  # not kw_only: the engine m
         self.whole()
         return super().to_json()
 
+    def __reduce__(self) -> Any:
+        return super(Node, self.whole()).__reduce__()
+
     def whole(self) -> Self:
         """Return the node itself, with all of its fields made, as an encoder needs it that does not read them."""
         for name in MADE_WHEN_READ:
@@ -192,8 +183,8 @@ def _made_when_read(name: str) -> None:
 
     def read(node: Node) -> Any:
         value = slot.__get__(node)
-        if value.__class__ is Later:
-            value = value()
+        if isinstance(value, Later):
+            value = value(node.phase)
             slot.__set__(node, value)
         return value
 

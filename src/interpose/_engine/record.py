@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interpose._engine.answers_given import about_call, about_run
-from interpose._engine.open_node import Kind, OpenNode, ended, ending, named, started
+from interpose._engine.open_node import Kind, OpenNode, Outcome, ending, named
 from interpose._engine.plan import Hook
 from interpose._engine.provenance import Passed, config_passed, passed_on, untouched
-from interpose._engine.shown import Shown
+from interpose._engine.shown import FIXED, Changes, Content, Kept, Show, Shown, json_of, kept_of
 from interpose._engine.signals import Signal
-from interpose.info import Later, Node, RunConfig
+from interpose.clock import Clock
+from interpose.ids import create_id
+from interpose.info import Node, RunConfig
 from interpose.request import ModelRequest, ModelResponse, Usage
 
 if TYPE_CHECKING:
@@ -28,16 +31,28 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 logger = logging.getLogger("interpose")
+SHOW_REQUEST, SHOW_RESPONSE = Shown.show_request, Shown.show_response
+SHOW_CALL, SHOW_ANSWER = Shown.show_call, Shown.show_answer
 
 
 class Record:
-    """The nodes of one run, told to those who listen: the run's own middleware, and those of the runs around it."""
+    """The nodes of one run, told to those who listen: the run's own middleware, and those of the runs around it.
+
+    It is written with care for what a node costs: in the run nothing is copied, redacted or compared, and what a node
+    holds is made where it is read.
+    """
 
     __slots__ = (
         "at_init",
         "at_step",
+        "base",
+        "count",
         "hooked",
+        "later",
         "listeners",
+        "monotonic",
+        "nothing",
+        "now",
         "parent_id",
         "rewrites",
         "run",
@@ -51,13 +66,20 @@ class Record:
         self.run = run
         self.listeners = listeners
         self.parent_id = parent_id
+        self.base = create_id("")
+        self.count = 0
+        clock = run.clock
+        self.now: Callable[[], float] = time.time if clock.__class__ is Clock else clock.now
+        self.monotonic: Callable[[], float] = clock.monotonic
         self.stack: list[OpenNode] = []
         self.shown = Shown(redactor_of(run))
         self.wanted = any(hook.middleware.reads_content for hook, _ in listeners)
+        self.nothing = self.shown.content(None, None) if self.wanted else None
         self.silenced: set[int] = set()
         self.at_init: tuple[Passed, ...] = ()
         self.at_step: tuple[Passed, ...] = ()
         self.hooked: list[Passed] = []
+        self.later: Coroutine[Any, Any, None] | None = None
         self.rewrites: dict[int, dict[int, tuple[Any, Any]]] = {}
 
     @property
@@ -65,47 +87,64 @@ class Record:
         """The node of the run that is open now: its model call, its step, or itself."""
         return self.stack[-1]
 
-    def open(self, kind: Kind, name: str, parent: OpenNode | None = None) -> OpenNode:
-        """Return a new node under *parent*, or under the current one."""
-        above = parent if parent is not None else self.stack[-1] if self.stack else None
-        name = self.shown.name(name)
-        if above is None:
-            return OpenNode(kind, name, self.parent_id, None, self.run.clock)
-        return OpenNode(kind, name, above.id, self.run.number if kind == "step" else above.step, self.run.clock)
+    def begin(
+        self, kind: Kind, name: str, above: OpenNode | None, step: int | None, content: Content | None = None,
+        provider: str | None = None, call_class: str | None = None, tool_call_id: str | None = None,
+        *, stands: bool = True,
+    ) -> OpenNode:  # fmt: skip
+        """Return a new node under *above*, and tell that it begins; `later`, if that is set then, is to be awaited.
 
-    def opened(self, node: OpenNode) -> Coroutine[Any, Any, None] | None:
-        """Tell that *node* begins; what is returned is to be awaited."""
-        return self._tell(
-            Node(
-                "start",
-                node.kind,
-                node.name,
-                self.run.run_id,
-                node.id,
-                node.parent_id,
-                self.run.thread_id,
-                node.started_at,
-                node.step,
-                node.provider,
-                node.call_class,
-                node.tool_call_id,
-                self.run.resumed_from if node.kind == "run" else None,
-                content=Later(started, node.shown) if self.wanted else None,
-            )
+        Later nodes stand under it where it *stands*.
+        """
+        run = self.run
+        now = self.now()
+        started = self.monotonic()
+        if above is None:
+            node_id, parent_id = f"{kind}{self.base}", self.parent_id
+        else:
+            self.count = count = self.count + 1
+            node_id, parent_id = f"{kind}{self.base}-{count}", above.id
+        resumed_from = run.resumed_from if kind == "run" else None
+        node = OpenNode(
+            kind,
+            name,
+            node_id,
+            parent_id,
+            step,
+            now,
+            started,
+            content,
+            provider,
+            call_class,
+            tool_call_id,
+            resumed_from,
         )
+        if stands:
+            self.stack.append(node)
+        self.later = self._tell(
+            Node(
+                "start", kind, name, run.run_id, node_id, parent_id, run.thread_id, now, step, provider, call_class,
+                tool_call_id, resumed_from, content=content,
+            )
+        )  # fmt: skip
+        return node
 
     async def push(self, kind: Kind, name: str) -> OpenNode:
-        """Open a node of the run itself and tell it; later nodes stand under it."""
-        node = self.open(kind, name)
-        if kind == "run":
-            node.meta = self._made({}, about_run, self.run, node.started_at)
-            if self.wanted:
-                node.shown = self.shown.given(self.run.given)
-        else:
+        """Open a node of the run itself, which is its first or a step, and tell it; later nodes stand under it."""
+        run = self.run
+        if kind == "step":
             self.at_step = ()
-        self.stack.append(node)
-        if (later := self.opened(node)) is not None:
-            await later
+            node = self.begin(kind, name, self.stack[-1], run.number, self.nothing)
+        else:
+            nothing: dict[str, Any] = {}
+            content = None
+            if self.wanted:
+                given = run.given
+                content = self.shown.content(tuple(given) if isinstance(given, list) else given, Shown.show_given)
+            node = self.begin(kind, self.shown.name(name), None, None, content)
+            node.meta |= self._made(nothing, about_run, run, node.started_at)
+        if self.later is not None:
+            await self.later
         return node
 
     async def pop(self, node: OpenNode, error: BaseException | None = None) -> None:
@@ -127,40 +166,44 @@ class Record:
 
         `node.failed`, where it is set, is a text that says how what came out is a failure.
         """
-        took = self.run.clock.monotonic() - node.started
-        if node.failed is not None:
-            text, outcome = node.failed, "failed"
-        else:
-            text, outcome = ending(error) if error is not None else (None, "finished")
-        redactor = self.shown.redactor
+        took = self.monotonic() - node.started
+        run, shown = self.run, self.shown
+        text: str | None = None
+        outcome: Outcome = "finished"
+        failures: Any = ()
+        if node.failed is not None or error is not None or node.failures:
+            cut = shown.redactor.cut
+            text, outcome = (node.failed, "failed") if node.failed is not None else ending(error)
+            text = text and cut(text)
+            failures = tuple([cut(named(one)) for one in node.failures])
         return self._tell(
             Node(
                 "end",
                 node.kind,
                 node.name,
-                self.run.run_id,
+                run.run_id,
                 node.id,
                 node.parent_id,
-                self.run.thread_id,
+                run.thread_id,
                 node.started_at,
                 node.step,
                 node.provider,
                 node.call_class,
                 node.tool_call_id,
-                self.run.resumed_from if node.kind == "run" else None,
+                node.resumed_from,
                 "ok" if text is None else "error",
-                node.outcome or outcome,  # type: ignore[arg-type]  # of the four
+                node.outcome or outcome,
                 node.finish_reason,
-                text and redactor.cut(text),
+                text,
                 took * 1000,
                 node.usage,
                 node.attempts,
-                node.failures and tuple([redactor.cut(named(one)) for one in node.failures]),  # type: ignore[arg-type]
+                failures,
                 node.superseded,
                 node.made_by,
-                Later(ended, node.shown, node.out) if self.wanted else None,
-                redactor.value(node.meta) if node.meta else node.meta,
-                self.shown.changes(node.passed) if node.passed else (),  # type: ignore[arg-type]  # made when read
+                node.content,
+                shown.redactor.value(node.meta) if node.meta else node.meta,
+                Changes(shown, node.passed) if node.passed else (),  # type: ignore[arg-type]  # made when read
             )
         )
 
@@ -175,25 +218,22 @@ class Record:
             node.outcome, node.finish_reason = ("aborted", "cancelled") if kind == "abort" else ("failed", "error")
         elif result is not None:
             node.outcome, node.finish_reason = result.status, result.finish_reason
-            if self.wanted:
-                node.out = self.shown.result(result)
+            self._out(node, result, Shown.show_result)
         await self.pop(node, error)
 
     async def open_model(self, request: ModelRequest, parent: OpenNode | None = None, *, own: bool = False) -> OpenNode:
         """Open the node of a model call; a middleware's *own* call is not one that later nodes stand under."""
-        node = self.open("model", request.model, parent)
-        self._sent(node, request)
+        stack, shown, name = self.stack, self.shown, request.model
+        above = parent or (stack[-1] if stack else self.run.run_node)
+        node = self.begin(
+            "model", shown.names.get(name) or shown.name(name), above, above.step,
+            shown.content(request, SHOW_REQUEST) if self.wanted else None, request.provider, request.call_class,
+            stands=not own,
+        )  # fmt: skip
         self.hooked.clear()
-        if not own:
-            self.stack.append(node)
-        if (later := self.opened(node)) is not None:
-            await later
+        if self.later is not None:
+            await self.later
         return node
-
-    def _sent(self, node: OpenNode, request: ModelRequest) -> None:
-        node.name, node.provider, node.call_class = self.shown.name(request.model), request.provider, request.call_class
-        if self.wanted:
-            node.shown = self.shown.request(request)
 
     async def close_model(
         self, node: OpenNode, call: ModelCall, given: ModelRequest, response: ModelResponse | None,
@@ -201,17 +241,22 @@ class Record:
     ) -> None:  # fmt: skip
         """Close the node of the model call of a step, with the request that reached the model."""
         sent = call.reached
-        if response is not None and response.made_by is not None:
-            sent = call.made_request
+        if response is not None:
+            if response.made_by is not None:
+                sent = call.made_request
+            node.finish_reason, node.made_by = response.finish_reason, response.made_by
         if sent is not None and sent is not given:
-            self._sent(node, sent)
+            node.name = self.shown.name(sent.model)
+            node.provider, node.call_class = sent.provider, sent.call_class
+            if self.wanted:
+                node.content = self.shown.content(sent, SHOW_REQUEST)
         node.usage = call.usage
         node.attempts = call.attempts
-        node.passed = (*self.at_init, *self.at_step, *self._passed(call, self.hooked))
+        passed = self._passed(call, self.hooked)
+        if passed or self.at_init or self.at_step:
+            node.passed = (*self.at_init, *self.at_step, *passed)
         if response is not None:
-            node.finish_reason, node.made_by = response.finish_reason, response.made_by
-            if self.wanted:
-                node.out = self.shown.response(response)
+            self._out(node, response, SHOW_RESPONSE)
         if call.narrator is not None:
             node.superseded = call.narrator.superseded
         await self.pop(node, error)
@@ -223,19 +268,18 @@ class Record:
         node.usage, node.attempts = usage, 1
         if response is not None:
             node.finish_reason = response.finish_reason
-            if self.wanted:
-                node.out = self.shown.response(response)
+            self._out(node, response, SHOW_RESPONSE)
         if (later := self.close(node, error)) is not None:
             await later
 
     async def open_tool(self, one: ToolPass) -> OpenNode:
         """Open the node of a tool call."""
-        node = self.open("tool", one.original.name)
-        node.tool_call_id = one.original.id
-        if self.wanted:
-            node.shown = self.shown.call(one.original)
-        if (later := self.opened(node)) is not None:
-            await later
+        call, shown, above = one.original, self.shown, self.stack[-1]
+        name = shown.names.get(call.name) or shown.name(call.name)
+        content = shown.content(call, SHOW_CALL, json_of(call.args)) if self.wanted else None
+        node = self.begin("tool", name, above, above.step, content, None, None, call.id, stands=False)
+        if self.later is not None:
+            await self.later
         return node
 
     async def close_tool(self, one: ToolPass, error: BaseException | None) -> None:
@@ -243,19 +287,27 @@ class Record:
         node: OpenNode = one.node
         result = one.result
         if self.wanted and one.ran is not one.original:
-            node.shown = self.shown.call(one.ran)
-        nothing: dict[str, Any] = {}
+            node.content = self.shown.content(one.ran, SHOW_CALL, json_of(one.ran.args))
         if self.run.answers or one.asked:
+            nothing: dict[str, Any] = {}
             node.meta.update(self._made(nothing, about_call, self.run, one))
         if result is None:
             node.outcome = "interrupted" if error is None else None
         else:
-            node.failed = result.text if result.is_error else None
+            if result.is_error:
+                node.failed = result.text
             if self.wanted:
-                node.out = self.shown.answer(result)
+                data = result.data
+                self._out(node, result, SHOW_ANSWER, None if data.__class__ in FIXED else kept_of(result))
         node.passed = self._passed(one, ())
         if (later := self.close(node, error)) is not None:
             await later
+
+    def _out(self, node: OpenNode, out: Any, show: Show, text: Kept = None) -> None:
+        """Keep what came out of *node*; *text* is that of what may change until it is shown."""
+        content = node.content
+        if content is not None:
+            content.out, content.show_out, content.out_text = out, show, text
 
     # What happens meanwhile.
 
@@ -299,14 +351,15 @@ class Record:
 
     def _tell(self, node: Node) -> Coroutine[Any, Any, None] | None:
         """Tell all who listen; what is returned is to be awaited, where a hook has to be."""
-        for index, (hook, ctx) in enumerate(self.listeners):
+        for one in self.listeners:
+            hook, ctx = one
             try:
                 said = hook.call(ctx, node)
             except (Exception, CancelledError):
                 self._failed(hook)
                 continue
             if said is not None and isawaitable(said):
-                return self._tell_later(index, said, node)
+                return self._tell_later(self.listeners.index(one), said, node)
         return None
 
     async def _tell_later(self, index: int, said: Awaitable[Any], node: Node) -> None:

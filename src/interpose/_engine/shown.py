@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from interpose._engine.provenance import Passed, changes_of
-from interpose.info import Later
+from interpose.info import Change, Later
 from interpose.inputs import as_messages
 from interpose.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, ToolResult
 from interpose.request import ModelRequest, ModelResponse, ModelSettings
@@ -21,7 +21,60 @@ if TYPE_CHECKING:
     from interpose.redaction import Redactor
 
 logger = logging.getLogger("interpose")
+Kept = str | None
+"""What something that may change was like, as JSON; None for what cannot change."""
+Show = Callable[["Shown", Any, Kept], Any]
+"""(Maker of the contents of a run, what is to be shown, what it was like)."""
 MAX_NAME = 200
+
+
+class Content(Later):
+    """What went into a node and what came out; the start and the end of the node share it.
+
+    It has no `__init__`, which would cost as much as all else: `Shown` fills it in. *given* and *out* are what is there
+    to be shown, each with the text of what may change until it is read, and with the function that shows it, which is
+    None once that is done.
+    """
+
+    __slots__ = ("given", "given_text", "out", "out_text", "show_given", "show_out", "shown")
+
+    shown: Shown
+    given: Any
+    given_text: Kept
+    show_given: Show | None
+    out: Any
+    out_text: Kept
+    show_out: Show | None
+
+    def __call__(self, phase: str) -> dict[str, Any]:
+        """Return the content of the start or of the end of the node."""
+        shown = self.shown
+        with shown.lock:
+            if self.show_given is not None:
+                self.given = shown.made(self.show_given, self.given, self.given_text)
+                self.show_given = self.given_text = None
+            if phase == "start":
+                return {"in": self.given}
+            if self.show_out is not None:
+                self.out = shown.made(self.show_out, self.out, self.out_text)
+                self.show_out = self.out_text = None
+            return {"in": self.given, "out": self.out}
+
+
+class Changes(Later):
+    """Who changed what on the way, until it is read."""
+
+    __slots__ = ("passed", "shown")
+
+    def __init__(self, shown: Shown, passed: tuple[Passed, ...]) -> None:
+        self.shown = shown
+        self.passed = passed
+
+    def __call__(self, phase: str) -> tuple[Change, ...]:  # noqa: ARG002  # of both phases
+        """Return them."""
+        with self.shown.lock:
+            made = self.shown.made(Shown.show_changes, self.passed)
+            return () if made is None else made
 
 
 class Shown:
@@ -33,20 +86,20 @@ class Shown:
     __slots__ = (
         "_calls",
         "_instructions",
-        "_lock",
         "_messages",
-        "_names",
         "_offered",
         "_said",
         "_settings",
         "_shown",
         "_tools",
+        "lock",
+        "names",
         "redactor",
     )
 
     def __init__(self, redactor: Redactor) -> None:
         self.redactor = redactor
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._messages: tuple[Message, ...] = ()
         self._shown: list[dict[str, Any]] = []
         self._instructions = ("", "")
@@ -55,64 +108,39 @@ class Shown:
         self._said: tuple[Any, dict[str, Any]] = (None, {})
         self._calls: dict[str, tuple[ToolCall, dict[str, Any]]] = {}
         self._tools: dict[int, tuple[Any, dict[str, Any]]] = {}
-        self._names: dict[str, str] = {}
+        self.names: dict[str, str] = {}
 
     def name(self, name: str) -> str:
         """Return the name of a node; that of a tool may be anything that a model made up."""
-        shown = self._names.get(name)
+        shown = self.names.get(name)
         if shown is None:
             shown = self.redactor.text(name[: 2 * MAX_NAME])
-            self._names[name] = shown = shown if len(shown) <= MAX_NAME else shown[:MAX_NAME] + "…"
+            self.names[name] = shown = shown if len(shown) <= MAX_NAME else shown[:MAX_NAME] + "…"
         return shown
 
     # What is kept until it is read.
 
-    def given(self, given: Any) -> Later:
-        """Return what a run was given, as messages."""
-        return self._later(self._given, tuple(given) if isinstance(given, list) else given)
+    def content(self, given: Any, show: Show | None, text: Kept = None) -> Content:
+        """Return the content of a node that begins with *given*; *text* is that of what may change."""
+        content = Content()
+        content.shown = self
+        content.given = given
+        content.given_text = text
+        content.show_given = show
+        content.out = content.out_text = content.show_out = None
+        return content
 
-    def result(self, result: RunResult) -> Later:
-        """Return what a run came to."""
-        return self._later(self._result, result)
-
-    def request(self, request: ModelRequest) -> Later:
-        """Return what a model was sent."""
-        return self._later(self._request, request)
-
-    def response(self, response: ModelResponse) -> Later:
-        """Return what a model answered."""
-        return self._later(self._response, response)
-
-    def call(self, call: ToolCall) -> Later:
-        """Return a tool call, with the arguments as they are now."""
-        return self._later(self._own_call, call, _kept(call.args))
-
-    def answer(self, result: ToolResult) -> Later:
-        """Return what a tool call came to, as it is now."""
-        data = result.data
-        if data.__class__ in FIXED or result.parts:
-            return self._later(self._answer, result, None)
-        return self._later(self._answer, result, result.text)
-
-    def changes(self, passed: tuple[Passed, ...]) -> Later:
-        """Return who changed what on the way."""
-        return Later(self._made, changes_of, (passed, self.redactor), ())
-
-    def _later(self, make: Callable[..., Any], *args: Any) -> Later:
-        return Later(self._made, make, args)
-
-    def _made(self, make: Callable[..., Any], args: tuple[Any, ...], otherwise: Any = None) -> Any:
-        """Return what *make* gives, or *otherwise* where the values of users play tricks on it."""
-        with self._lock:
-            try:
-                return make(*args)
-            except Exception:
-                logger.exception("part of a record could not be made")
-                return otherwise
+    def made(self, show: Show, of: Any, text: Kept = None) -> Any:
+        """Return what *show* gives, or nothing where the values of users play tricks on it."""
+        try:
+            return show(self, of, text)
+        except Exception:
+            logger.exception("part of a record could not be made")
+            return None
 
     # How it is shown.
 
-    def _given(self, given: Any) -> Any:
+    def show_given(self, given: Any, _: Kept = None) -> Any:
         if given is None:
             return None
         try:
@@ -120,7 +148,7 @@ class Shown:
         except Exception:
             return self.redactor.value(given)
 
-    def _result(self, result: RunResult) -> dict[str, Any]:
+    def show_result(self, result: RunResult, _: Kept = None) -> dict[str, Any]:
         shown: dict[str, Any] = {"text": self.redactor.cut(result.text), "finish_reason": result.finish_reason}
         if result.output is not None:
             shown["output"] = self.redactor.value(result.output)
@@ -128,7 +156,7 @@ class Shown:
             shown["interrupts"] = [self.redactor.value(one.to_dict()) for one in result.interrupts]
         return shown
 
-    def _request(self, request: ModelRequest) -> dict[str, Any]:
+    def show_request(self, request: ModelRequest, _: Kept = None) -> dict[str, Any]:
         shown: dict[str, Any] = {"provider": request.provider, "model": request.model}
         if request.instructions:
             if request.instructions != self._instructions[0]:
@@ -149,15 +177,19 @@ class Shown:
             shown["metadata"] = self.redactor.value(request.metadata)
         return shown
 
-    def _response(self, response: ModelResponse) -> dict[str, Any]:
+    def show_response(self, response: ModelResponse, _: Kept = None) -> dict[str, Any]:
         message = response.message
         self._calls = {}
         shown = self._message(message)
         self._said = (message, shown)  # it stands in the next request too
         return {**shown, "finish_reason": response.finish_reason}
 
-    def _own_call(self, call: ToolCall, kept: str | None) -> dict[str, Any]:
-        args = call.args if kept is None else msgspec.json.decode(kept)
+    def show_changes(self, passed: tuple[Passed, ...], _: Kept = None) -> tuple[Change, ...]:
+        return changes_of(passed, self.redactor)
+
+    def show_call(self, call: ToolCall, text: Kept) -> dict[str, Any]:
+        """Return a tool call, with the arguments that *text* has as JSON."""
+        args = call.args if text is None else msgspec.json.decode(text)
         known = self._calls.get(call.id)
         if known is not None and known[0].args == args and known[0].name == call.name:
             return known[1]
@@ -173,7 +205,8 @@ class Shown:
             shown["edited_by"] = self.redactor.cut(call.edited_by)
         return shown
 
-    def _answer(self, result: ToolResult, text: str | None) -> dict[str, Any]:
+    def show_answer(self, result: ToolResult, text: Kept) -> dict[str, Any]:
+        """Return what a tool call came to, as *text* has it."""
         if result.parts:
             return {"data": [self._part(one) for one in result.parts], "is_error": result.is_error}
         data = result.data
@@ -253,12 +286,20 @@ FIXED = frozenset((str, int, float, bool, bytes, type(None)))
 IN_FIELDS = frozenset(("TextPart", "ReasoningPart", "ToolCall"))
 
 
-def _kept(args: Any) -> str | None:
-    """Return arguments as JSON text; None where they cannot be written so, and are looked at later as they are."""
+def json_of(args: Any) -> str | None:
+    """Return a mapping as JSON; None where it cannot be written so, and is looked at later as it is."""
     try:
         return to_json(args)
     except Exception:
         return None
+
+
+def kept_of(result: ToolResult) -> Kept:
+    """Return what a result that may change is now; None for one that cannot."""
+    data = result.data
+    if data.__class__ is dict and (kept := json_of(data)) is not None:
+        return kept
+    return None if result.parts else result.text
 
 
 def _texts(schema: Any, redactor: Redactor) -> Any:

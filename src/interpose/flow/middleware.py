@@ -9,6 +9,7 @@ import threading
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
+import interpose.redaction  # noqa: F401  # its expressions take 40 ms to make: now, rather than in the first run
 from interpose.errors import ConfigurationError
 from interpose.flow.guard import WILDCARDS
 from interpose.flow.history import History

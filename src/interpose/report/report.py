@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ class Report(Middleware[Any]):
         self.directory = Path(directory)
         self.content = content
         self.reads_content = content
-        self._runs: dict[str, Collected] = {}
+        self._runs: dict[str | None, Collected] = {}
         self._writer: ThreadPoolExecutor | None = None
         self._process = 0
         self._lock = threading.Lock()
@@ -59,7 +59,8 @@ class Report(Middleware[Any]):
         return f"Report({str(self.directory)!r})"
 
     def open(self, agent: Any) -> None:  # noqa: ARG002  # the hook's arguments
-        """Say at once where the folder cannot be written."""
+        """Say at once where the folder cannot be written; start the writer's thread, which a run need not wait for."""
+        self._submit(int)
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             if not os.access(self.directory, os.W_OK | os.X_OK):
@@ -75,30 +76,34 @@ class Report(Middleware[Any]):
 
     def on_node(self, ctx: RunContext[Any], node: Node) -> Awaitable[None] | None:  # noqa: ARG002  # as above
         """Keep *node*; with the end of the outermost run, write."""
-        runs = self._runs
+        node_id = node.id
         if node.phase == "start":
-            run = runs.get(node.parent_id) if node.parent_id is not None else None
+            run = self._runs.get(node.parent_id)
             if run is None:
-                run = Collected(self.content, node.id)
-            runs[node.id] = run
-            run.nodes[node.id] = node
+                run = Collected(self.content, node_id)
+            self._runs[node_id] = run
+            run.nodes[node_id] = node
             return None
-        run = runs[node.id]
-        run.nodes[node.id] = node
-        if node.id != run.root:
+        run = self._runs[node_id]
+        run.nodes[node_id] = node
+        if node_id != run.root:
             return None
         for one in run.nodes:
-            runs.pop(one, None)
+            self._runs.pop(one, None)
         return self._written(run)
 
-    async def _written(self, run: Collected) -> None:
-        """Write *run* in the writer's thread and wait for it, but not for ever."""
+    def _submit(self, work: Callable[..., Any], *args: Any) -> Future[Any]:
+        """Let *work* be done in the writer's thread."""
         with self._lock:
             if self._writer is None or self._process != os.getpid():  # a forked process has no threads of its parent
                 self._writer, self._process, self._queued = ThreadPoolExecutor(1, "interpose-report"), os.getpid(), 0
-            self._queued += 1
-            writing: Future[None] = self._writer.submit(self._write, run)
-        done, _ = await asyncio.wait([asyncio.wrap_future(writing)], timeout=WAIT_S)
+            self._queued += len(args)
+            return self._writer.submit(work, *args)
+
+    async def _written(self, run: Collected) -> None:
+        """Write *run* in the writer's thread and wait for it, but not for ever."""
+        writing = asyncio.wrap_future(self._submit(self._write, run))
+        done, _ = await asyncio.wait([writing], timeout=WAIT_S)
         if not done:
             logger.warning("%r: writing takes over %s s; the run goes on without waiting", self, WAIT_S)
 
