@@ -20,7 +20,7 @@ RANKS = {
     **dict.fromkeys(["messages", "message_dicts", "inputs", "request"], VALUES),
     **dict.fromkeys(["models", "models.base", "models.guard", "models.language_model", "models.profiles"], CONTRACT),
     **dict.fromkeys(["models.provider_errors", "models.clients", "models.wire_names"], CONTRACT),
-    **dict.fromkeys(["models.schema_dialect", "models.connection"], CONTRACT),  # the same
+    **dict.fromkeys(["models.schema_dialect", "models.connection", "models.reaching"], CONTRACT),  # the same
     "_engine": ENGINE,
     "agent": AGENT,
     "": ROOT,

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Literal
 
 from interpose.errors import ModelTimeout, ProviderDown, ProviderError
+from interpose.models.reaching import shown_url
 
 Trouble = Literal["unreachable", "silent", "broken"]
 
@@ -31,6 +32,7 @@ def failure_of(
 ) -> ProviderError:
     """Return our error for *error* of a connection to *base_url*; *has_begun* says whether an answer was coming in."""
     trouble, said = trouble_of(error), str(error) or type(error).__name__
+    base_url = shown_url(base_url)
     if trouble == "silent":
         message = f"{base_url} was silent for longer than the time limit; timeout_s= sets it"
         return ModelTimeout(message, provider=provider, model=model, request_id=request_id)

@@ -17,6 +17,7 @@ from interpose.models.connection import close_reading, failure_of, trouble_of
 from interpose.models.guard import check_real_calls
 from interpose.models.profiles import known_profile, profile_for
 from interpose.models.provider_errors import error_of
+from interpose.models.reaching import checked_headers, checked_key, checked_url, shown_url
 from interpose.models.wire_names import wire_names
 from interpose.request import ModelRequest, ModelResponse
 
@@ -49,7 +50,7 @@ class AnthropicMessages(Model):
     *timeout_s* is the longest silence of the server; None leaves it to the SDK. The SDK's own retries are off.
 
     Raises:
-        ConfigurationError: the SDK is not installed, or *name* is empty.
+        ConfigurationError: the SDK is not installed, *name* is empty, or *base_url* or *extra_headers* are wrong.
     """
 
     def __init__(
@@ -74,9 +75,11 @@ class AnthropicMessages(Model):
         self._api_key = api_key
         self._base_url = base_url
         self._timeout_s = timeout_s
-        self._headers = dict(extra_headers or {})
+        self._headers = checked_headers(extra_headers)
         self._given = client.with_options(max_retries=0, default_headers=self._headers) if client is not None else None
         self._clients: ClientPerLoop[AsyncAnthropic] = ClientPerLoop(self._make_client)
+        if client is None:
+            checked_url(self.base_url)
         self.profile = profile or self._listed_profile()
 
     def _listed_profile(self) -> ModelProfile | None:
@@ -182,8 +185,12 @@ class AnthropicMessages(Model):
 
         more: dict[str, Any] = {"timeout": NOT_GIVEN if self._timeout_s is None else self._timeout_s}
         client = AsyncAnthropic(
-            api_key=self._api_key, base_url=self.base_url, max_retries=0, default_headers=self._headers, **more
+            api_key=self._api_key or None, base_url=self.base_url, max_retries=0, default_headers=self._headers, **more
         )
+        if client.api_key is not None:
+            client.api_key = checked_key(client.api_key, self.provider, self.name) or None
+        if client.auth_token is not None:
+            client.auth_token = checked_key(client.auth_token, self.provider, self.name) or None
         has_key = client.api_key is not None or client.auth_token is not None or client.credentials is not None
         if not has_key and not self._is_official():
             client.api_key = NO_KEY
@@ -215,7 +222,9 @@ class AnthropicMessages(Model):
         except Exception as error:
             if trouble_of(error) is not None:  # the SDK hands on errors that come while an answer is read
                 raise self._connection_failure(request, error, headers) from error
-            if not isinstance(error, ValueError | TypeError | KeyError | AttributeError):
+            if isinstance(error, ConfigurationError) or not isinstance(
+                error, ValueError | TypeError | KeyError | AttributeError
+            ):
                 raise
             raise self._no_answer(request, repr(error)) from error
 
@@ -235,7 +244,7 @@ class AnthropicMessages(Model):
         )
 
     def _no_answer(self, request: ModelRequest, what: str) -> ProviderError:
-        message = f"{self.base_url} sent something that is no message of the API: {what}. Is base_url right?"
+        message = f"{shown_url(self.base_url)} sent something that is no message of the API: {what}. Is base_url right?"
         return ProviderError(message, **self._where(request), retryable=True)
 
     def _connection_failure(
@@ -250,7 +259,7 @@ class AnthropicMessages(Model):
 
 def _options(request: ModelRequest, body: Mapping[str, Any]) -> Any:
     given = request.settings.provider_options
-    headers = {**(given.get("extra_headers") or {})}
+    headers = checked_headers(given.get("extra_headers"))
     if given.get("betas"):
         headers["anthropic-beta"] = ",".join(given["betas"])
     if SAMPLING & body.keys():

@@ -13,7 +13,9 @@ from interpose.request import ModelRequest
 from interpose.text import to_json, to_jsonable
 
 DEFAULT_MAX_TOKENS = 4096  # the API wants a limit; every model it serves can answer at this length
-REQUEST_OPTIONS = frozenset({"betas", "extra_headers", "extra_query"})  # provider options that are no part of the body
+REQUEST_OPTIONS = frozenset(
+    {"betas", "extra_body", "extra_headers", "extra_query"}
+)  # provider options that are no part of the body
 CACHE_OPTIONS = frozenset({"cache_instructions", "cache_tools"})
 EPHEMERAL = {"type": "ephemeral"}
 
@@ -33,7 +35,10 @@ def to_wire(
         BadRequest: a part that this API has no form for (audio).
     """
     settings = request.settings
-    options = {key: value for key, value in settings.provider_options.items() if key not in REQUEST_OPTIONS}
+    given = settings.provider_options
+    options = {key: value for key, value in given.items() if key not in REQUEST_OPTIONS} | (
+        given.get("extra_body") or {}
+    )
     names = wire_names(request.tools)
     system, messages = wire_messages(request, names)
     body: dict[str, Any] = {

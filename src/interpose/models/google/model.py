@@ -20,6 +20,7 @@ from interpose.models.google.wire import to_wire
 from interpose.models.guard import check_real_calls
 from interpose.models.profiles import known_profile, profile_for
 from interpose.models.provider_errors import error_of
+from interpose.models.reaching import checked_headers, checked_key, checked_url, shown_url
 from interpose.request import ModelRequest, ModelResponse
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class GoogleGemini(Model):
     SDK's own retries are off.
 
     Raises:
-        ConfigurationError: the SDK is not installed, or *name* is no name of a model.
+        ConfigurationError: the SDK is not installed, *name* is no name of a model, or *base_url* or *extra_headers* are
+            wrong.
     """
 
     def __init__(
@@ -64,9 +66,11 @@ class GoogleGemini(Model):
         self._api_key = api_key
         self._base_url = base_url
         self._timeout_s = timeout_s
-        self._headers = dict(extra_headers or {})
+        self._headers = checked_headers(extra_headers)
         self._given = GeminiClient(client, self._headers, timeout_s) if client is not None else None
         self._clients: ClientPerLoop[GeminiClient] = ClientPerLoop(self._make_client)
+        if client is None:
+            checked_url(self.base_url)
         self.profile = profile or self._listed_profile()
 
     def _listed_profile(self) -> ModelProfile | None:
@@ -96,7 +100,7 @@ class GoogleGemini(Model):
         finish: Finish | None = None
         with self._failures(request) as seen:
             client = await self._client(request)
-            stream = await client.stream(model, body, _headers(request))
+            stream = await client.stream(model, body, _headers(request), _query(request))
             seen.update(stream.headers)
             chunks = aiter(stream)
             try:
@@ -123,7 +127,7 @@ class GoogleGemini(Model):
         model, body = self._body(request)
         with self._failures(request):
             client = await self._client(request)
-            data = await client.generate(model, body, _headers(request))
+            data = await client.generate(model, body, _headers(request), _query(request))
             self._check(request, data)
             chunks = list(from_wire(data, self._reading(request)))
         return await fold(as_stream(chunks), request)
@@ -152,9 +156,8 @@ class GoogleGemini(Model):
             ) from error
 
     def _make_client(self) -> GeminiClient:
-        key = self._api_key
-        if not key and not self._is_official():
-            key = os.environ.get("GOOGLE_API_KEY") or os.environ.get("GEMINI_API_KEY") or NO_KEY
+        given = self._api_key or os.environ.get("GOOGLE_API_KEY") or os.environ.get("GEMINI_API_KEY") or ""
+        key = checked_key(given, self.provider, self.name) or (None if self._is_official() else NO_KEY)
         return GeminiClient.make(key, self._base_url, self._headers, self._timeout_s)
 
     @contextmanager
@@ -190,7 +193,7 @@ class GoogleGemini(Model):
         return error_of(message, **self._where(request), now_s=time.time(), **told)
 
     def _no_answer(self, request: ModelRequest, what: str) -> ProviderError:
-        message = f"{self.base_url} sent something that is no answer of the API: {what}. Is base_url right?"
+        message = f"{shown_url(self.base_url)} sent something that is no answer of the API: {what}. Is base_url right?"
         return ProviderError(message, **self._where(request), retryable=True)
 
     def _connection_failure(
@@ -218,4 +221,8 @@ def _is_installed() -> bool:
 
 
 def _headers(request: ModelRequest) -> dict[str, str]:
-    return {**(request.settings.provider_options.get("extra_headers") or {})}
+    return checked_headers(request.settings.provider_options.get("extra_headers"))
+
+
+def _query(request: ModelRequest) -> dict[str, str]:
+    return {**(request.settings.provider_options.get("extra_query") or {})}

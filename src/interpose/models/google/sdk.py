@@ -8,10 +8,12 @@ finds the address, the credentials and the version of the API, and makes errors.
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Self
+from urllib.parse import urlencode
 
 from interpose.errors import ConfigurationError
 
 SILENCE_S = 600.0  # as the other vendors' SDKs have it; this one has no limit of its own
+CONNECT_S = 5.0  # the same
 
 
 class GeminiClient:
@@ -46,7 +48,9 @@ class GeminiClient:
 
         # A client given is used as it is, while the SDK would turn to another library where it finds one, which tries
         # again unasked, and cuts long answers by its own clock.
-        http = httpx2.AsyncClient(follow_redirects=True, timeout=timeout_s or SILENCE_S)
+        http = httpx2.AsyncClient(
+            follow_redirects=True, timeout=timeout_s or SILENCE_S, event_hooks={"request": [_connect_soon]}
+        )
         options = HttpOptions(base_url=base_url, httpx_async_client=http)
         return cls(genai.Client(api_key=api_key, http_options=options), headers, timeout_s, http)
 
@@ -56,14 +60,19 @@ class GeminiClient:
             await self._http.aclose()
             await asyncio.to_thread(self._client.close)
 
-    async def generate(self, model: str, body: dict[str, Any], headers: Mapping[str, str]) -> Any:
+    async def generate(
+        self, model: str, body: dict[str, Any], headers: Mapping[str, str], query: Mapping[str, str]
+    ) -> Any:
         """Return the whole answer, as JSON."""
-        answer = await self._request(f"{self._path(model)}:generateContent", body, headers, is_stream=False)
+        path = f"{self._path(model)}:generateContent"
+        answer = await self._request(f"{path}?{urlencode(query)}" if query else path, body, headers, is_stream=False)
         return answer.json
 
-    async def stream(self, model: str, body: dict[str, Any], headers: Mapping[str, str]) -> "GeminiStream":
+    async def stream(
+        self, model: str, body: dict[str, Any], headers: Mapping[str, str], query: Mapping[str, str]
+    ) -> "GeminiStream":
         """Return an answer that has begun."""
-        path = f"{self._path(model)}:streamGenerateContent?alt=sse"
+        path = f"{self._path(model)}:streamGenerateContent?{urlencode({**query, 'alt': 'sse'})}"
         return GeminiStream(await self._request(path, body, headers, is_stream=True))
 
     async def _request(self, path: str, body: dict[str, Any], headers: Mapping[str, str], is_stream: bool) -> Any:
@@ -84,6 +93,12 @@ class GeminiClient:
             return model
         publisher, slash, name = model.partition("/")
         return f"publishers/{publisher}/models/{name}" if slash else f"publishers/google/models/{model}"
+
+
+async def _connect_soon(request: Any) -> None:
+    """Limit the time to connect, for which the SDK has the same limit as for the answer."""
+    times = request.extensions.get("timeout") or {}
+    request.extensions["timeout"] = {**times, "connect": min(CONNECT_S, times.get("connect") or CONNECT_S)}
 
 
 class GeminiStream:

@@ -23,7 +23,9 @@ JSON_SCHEMA = SchemaDialect(
     formats=frozenset({"date", "date-time", "time"}),
 )  # fmt: skip
 """The part of JSON Schema that the API takes, for arguments and answers alike."""
-REQUEST_OPTIONS = frozenset({"extra_headers"})  # provider options that are no part of the body
+REQUEST_OPTIONS = frozenset(
+    {"extra_body", "extra_headers", "extra_query"}
+)  # provider options that are no part of the body
 TOP_LEVEL = frozenset(
     {"cachedContent", "contents", "continuationToken", "generationConfig", "labels", "safetySettings", "serviceTier",
      "store", "systemInstruction", "toolConfig", "tools"}
@@ -68,6 +70,8 @@ def to_wire(request: ModelRequest) -> dict[str, Any]:
     if config:
         body["generationConfig"] = config
     body = _with_options(body, settings.provider_options)
+    for key, value in to_jsonable(settings.provider_options.get("extra_body") or {}).items():
+        body[key] = _merged(body.get(key), value)
     if _pieces_are_asked_for(body):
         raise BadRequest(
             "arguments of calls that come in pieces are not read; leave streamFunctionCallArguments out",

@@ -21,6 +21,7 @@ from interpose.models.clients import ClientPerLoop
 from interpose.models.connection import close_reading
 from interpose.models.openai.reading import Nonsense
 from interpose.models.provider_errors import error_of
+from interpose.models.reaching import checked_headers, checked_key, checked_url, shown_url
 from interpose.text import clean_value
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Connection:
     used as it is. *says* is what the server answers with, as errors name it.
 
     Raises:
-        ConfigurationError: the SDK is not installed, or *name* is empty.
+        ConfigurationError: the SDK is not installed, *name* is empty, or *base_url* or *extra_headers* are wrong.
     """
 
     def __init__(
@@ -98,9 +99,11 @@ class Connection:
         self._base_url = base_url
         self._timeout_s = timeout_s
         self._says = says
-        self._headers = dict(extra_headers or {})
+        self._headers = checked_headers(extra_headers)
         self._given = client.with_options(max_retries=0, default_headers=self._headers) if client is not None else None
         self._clients: ClientPerLoop[AsyncOpenAI] = ClientPerLoop(self._make_client)
+        if client is None:
+            checked_url(self.base_url)
 
     @property
     def is_given(self) -> bool:
@@ -111,6 +114,10 @@ class Connection:
     def is_official(self) -> bool:
         """Whether the server is the vendor's own."""
         return urlsplit(self.base_url).hostname == OFFICIAL_HOST
+
+    @property
+    def _shown_url(self) -> str:
+        return shown_url(self.base_url)
 
     @property
     def base_url(self) -> str:
@@ -183,14 +190,7 @@ class Connection:
     async def _client(self, model: str) -> "AsyncOpenAI":
         if self._given is not None:
             return self._given
-        key = self._key()
-        if key and not (key.isascii() and key.isprintable() and " " not in key):
-            raise AuthFailed(
-                f"the API key of {self._provider}:{self._name} has characters that no key has, such as spaces or "
-                "typographic quotes; copy it anew.",
-                **self._where(model),
-            )
-        if not key:
+        if not self._key():
             raise AuthFailed(
                 f"{self._provider}:{self._name} has no API key. Set the environment variable OPENAI_API_KEY, or pass "
                 f"{self._kind}(name, api_key=...); for a server that needs none, pass base_url=... alone.",
@@ -199,8 +199,8 @@ class Connection:
         return await self._clients.get()
 
     def _key(self) -> str | None:
-        key = (self._api_key or os.environ.get("OPENAI_API_KEY") or "").strip()
-        return key or (None if self.is_official else NO_KEY)
+        given = self._api_key or os.environ.get("OPENAI_API_KEY") or ""
+        return checked_key(given, self._provider, self._name) or (None if self.is_official else NO_KEY)
 
     def _make_client(self) -> "AsyncOpenAI":
         from openai import NOT_GIVEN, AsyncOpenAI
@@ -222,19 +222,21 @@ class Connection:
         headers: dict[str, str] = {}
         try:
             yield headers
+        except ConfigurationError:
+            raise
         except openai.APIStatusError as error:
             raise self._refused(error, model) from error
         except openai.APITimeoutError as error:
             cause = type(error.__cause__).__name__
             if cause == "ConnectTimeout":
                 raise self._unreachable(model, cause) from error
-            message = f"{self.base_url} was silent for longer than the time limit; timeout_s= sets it"
+            message = f"{self._shown_url} was silent for longer than the time limit; timeout_s= sets it"
             raise ModelTimeout(message, **self._where(model)) from error
         except openai.APIConnectionError as error:
             cause = str(error.__cause__ or error) or type(error.__cause__).__name__
             if not headers:
                 raise self._unreachable(model, cause) from error
-            message = f"the connection to {self.base_url} broke while the answer came in: {cause}"
+            message = f"the connection to {self._shown_url} broke while the answer came in: {cause}"
             raise ProviderDown(message, **self._where(model), request_id=headers.get("x-request-id")) from error
         except openai.APIError as error:
             message = message_of(error.body) or error.message
@@ -242,7 +244,7 @@ class Connection:
         except openai.OpenAIError as error:
             raise ConfigurationError(f"{self._provider}:{model}: {error}") from error
         except (Nonsense, json.JSONDecodeError, UnicodeDecodeError) as error:
-            message = f"{self.base_url} sent something that is no {self._says}: {error}. Is base_url right?"
+            message = f"{self._shown_url} sent something that is no {self._says}: {error}. Is base_url right?"
             raise ProviderError(message, **self._where(model), retryable=True) from error
         except ValueError as error:
             if headers:
@@ -258,7 +260,7 @@ class Connection:
 
     def _unreachable(self, model: str, cause: str) -> ProviderDown:
         return ProviderDown(
-            f"cannot reach {self.base_url} ({cause}). Check that the server runs there and that base_url is right.",
+            f"cannot reach {self._shown_url} ({cause}). Check that the server runs there and that base_url is right.",
             **self._where(model),
         )
 
@@ -281,5 +283,5 @@ def message_of(body: object) -> str:
 
 def _options(given: Mapping[str, Any]) -> Any:
     """Return the SDK's options of one call, from the provider options of a request."""
-    known = {"headers": given.get("extra_headers"), "params": given.get("extra_query")}
+    known = {"headers": checked_headers(given.get("extra_headers")), "params": given.get("extra_query")}
     return {"security": {"bearer_auth": True}, **{key: value for key, value in known.items() if value}}
