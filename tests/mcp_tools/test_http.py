@@ -315,3 +315,10 @@ def once(act: Any) -> Any:
             act()
 
     return before
+
+
+@pytest.mark.parametrize("value", ["Bearer secret\n", "Bearer sécret", " Bearer secret"])
+def test_header_that_cannot_be_sent_is_refused_without_showing_it(value: str) -> None:
+    with pytest.raises(ConfigurationError, match="'Authorization' must be ASCII") as caught:
+        MCPTools("http://127.0.0.1:9/mcp", headers={"Authorization": value})
+    assert "cret" not in str(caught.value)

@@ -148,4 +148,7 @@ def headers_of(given: Headers | None) -> Mapping[str, str]:
         return {}
     if not isinstance(made, Mapping) or not all(isinstance(one, str) for pair in made.items() for one in pair):
         raise TypeError(f"headers must map names to strings; got {type(made).__name__} with something else in it")
+    for name, value in made.items():  # an error of the HTTP library would show the value, which may be a secret
+        if not f"{name}{value}".isascii() or not f"{name}{value}".isprintable() or value != value.strip():
+            raise TypeError(f"headers: {name!r:.80} must be ASCII text without line breaks and blanks at its ends")
     return made
