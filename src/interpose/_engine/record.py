@@ -14,7 +14,7 @@ from interpose._engine.answers_given import about_call, about_run
 from interpose._engine.open_node import Kind, OpenNode, Outcome, ending, named
 from interpose._engine.plan import Hook
 from interpose._engine.provenance import Passed, config_passed, passed_on, untouched
-from interpose._engine.shown import FIXED, Changes, Content, Kept, Show, Shown, json_of, kept_of
+from interpose._engine.shown import FIXED, Changes, Content, Kept, Show, Shown, text_of, text_of_args
 from interpose._engine.signals import Signal
 from interpose.clock import Clock
 from interpose.ids import create_id
@@ -150,9 +150,9 @@ class Record:
     async def pop(self, node: OpenNode, error: BaseException | None = None) -> None:
         """Close *node*, and what was left open above it."""
         stack = self.stack
-        if node not in stack:
+        if stack and stack[-1] is not node and node not in stack:
             return
-        if node.kind == "step" and error is None and self.run.asked:
+        if error is None and node.kind == "step" and self.run.asked:
             node.outcome = "interrupted"
         while stack:
             top = stack.pop()
@@ -252,7 +252,7 @@ class Record:
                 node.content = self.shown.content(sent, SHOW_REQUEST)
         node.usage = call.usage
         node.attempts = call.attempts
-        passed = self._passed(call, self.hooked)
+        passed = self._passed(call, self.hooked) if call.layers else ()
         if passed or self.at_init or self.at_step:
             node.passed = (*self.at_init, *self.at_step, *passed)
         if response is not None:
@@ -276,7 +276,7 @@ class Record:
         """Open the node of a tool call."""
         call, shown, above = one.original, self.shown, self.stack[-1]
         name = shown.names.get(call.name) or shown.name(call.name)
-        content = shown.content(call, SHOW_CALL, json_of(call.args)) if self.wanted else None
+        content = shown.content(call, SHOW_CALL, text_of_args(call.args)) if self.wanted else None
         node = self.begin("tool", name, above, above.step, content, None, None, call.id, stands=False)
         if self.later is not None:
             await self.later
@@ -287,7 +287,7 @@ class Record:
         node: OpenNode = one.node
         result = one.result
         if self.wanted and one.ran is not one.original:
-            node.content = self.shown.content(one.ran, SHOW_CALL, json_of(one.ran.args))
+            node.content = self.shown.content(one.ran, SHOW_CALL, text_of_args(one.ran.args))
         if self.run.answers or one.asked:
             nothing: dict[str, Any] = {}
             node.meta.update(self._made(nothing, about_call, self.run, one))
@@ -298,8 +298,9 @@ class Record:
                 node.failed = result.text
             if self.wanted:
                 data = result.data
-                self._out(node, result, SHOW_ANSWER, None if data.__class__ in FIXED else kept_of(result))
-        node.passed = self._passed(one, ())
+                self._out(node, result, SHOW_ANSWER, None if data.__class__ in FIXED else text_of(result))
+        if one.layers:
+            node.passed = self._passed(one, ())
         if (later := self.close(node, error)) is not None:
             await later
 

@@ -286,20 +286,23 @@ FIXED = frozenset((str, int, float, bool, bytes, type(None)))
 IN_FIELDS = frozenset(("TextPart", "ReasoningPart", "ToolCall"))
 
 
-def json_of(args: Any) -> str | None:
-    """Return a mapping as JSON; None where it cannot be written so, and is looked at later as it is."""
+def text_of_args(args: Any) -> str | None:
+    """Return arguments as JSON; None where they cannot be written so, and are looked at later as they are."""
     try:
         return to_json(args)
     except Exception:
         return None
 
 
-def kept_of(result: ToolResult) -> Kept:
-    """Return what a result that may change is now; None for one that cannot."""
+def text_of(result: ToolResult) -> str | None:
+    """Return the text of a result that may change; None for one that cannot."""
     data = result.data
-    if data.__class__ is dict and (kept := json_of(data)) is not None:
-        return kept
-    return None if result.parts else result.text
+    if data.__class__ is not dict:
+        return None if result.parts else result.text
+    try:
+        return to_json(data)
+    except Exception:
+        return result.text
 
 
 def _texts(schema: Any, redactor: Redactor) -> Any:
