@@ -201,6 +201,17 @@ async def test_failed_tool_is_told_as_one_and_logged_under_the_id(caplog: pytest
     assert [one.get("error") for one in thread["messages"] if one["role"] == "tool"] == [told, None]
 
 
+async def test_result_that_a_layer_put_in_place_of_an_error_is_told() -> None:
+    class Mends(Middleware):
+        def after_tool_call(self, ctx: Any, call: Any, result: Any) -> Any:
+            return call.answer("from the cache") if result.is_error else None
+
+    agent = Agent(ScriptedModel(calls(("break_in", {})), "Well."), tools=[break_in], middleware=[Mends()])
+    async with served(agent) as site:
+        (result,) = [one.event.to_dict() for one in await site.ask() if one.type == "TOOL_CALL_RESULT"]
+    assert (result["content"], "metadata" in result) == ("from the cache", False)
+
+
 async def test_refused_call_is_told_with_its_reason_and_as_an_error() -> None:
     class Refuses(Middleware):
         def before_tool_call(self, ctx: Any, call: Any) -> Any:

@@ -61,9 +61,9 @@ class Failed:
     def is_error(self, event: ToolCallResultEvent) -> bool:
         """Whether a result is an error, as the run's history has it: results join it before they are told."""
         messages = () if self.run is None else _messages_of(self.run._run)
-        if messages is None:
-            return True  # nobody knows any more
         found = next((one for one in reversed(messages) if one.id == event.message_id), None)
+        if found is None:  # what is not known may not be shown
+            return self.calls is None or event.tool_call_id in self.calls
         return bool(getattr(found, "is_error", False))
 
     def is_hidden(self, call_id: str, text: str) -> bool:
@@ -71,12 +71,12 @@ class Failed:
         return not text.startswith(NOT_RUN) and (self.calls is None or call_id in self.calls)
 
 
-def _messages_of(run: Any) -> Sequence[Message] | None:
+def _messages_of(run: Any) -> Sequence[Message]:
     """Return what is known of a run's messages: its history while it goes on, else what came out of it."""
     if (history := getattr(run, "history", None)) is not None:
         return tuple(history.messages)
     result = run._result or getattr(run._failure, "partial", None)
-    return None if result is None else tuple(result.messages)
+    return () if result is None else tuple(result.messages)
 
 
 class NoteFailures(Middleware[Any]):
