@@ -148,7 +148,7 @@ def call(number: Any, params: dict[str, Any]) -> dict[str, Any] | None:  # noqa:
         case "mismatch":
             return {**say("x"), "structuredContent": {"here": 1}}
         case "bare":
-            told = json.dumps(given["line"]).replace('"ID"', json.dumps(number))
+            told = json.dumps(given["line"]).replace('"ID"', json.dumps(number)).replace("HALF", "\\ud83d")
             babble((told + "\n").encode() * int(given.get("times", 1)))
             return say("after it") if given.get("more") else None
         case "give":

@@ -173,6 +173,13 @@ async def test_answer_of_no_form_is_an_error_at_once(line: Any) -> None:
     assert "neither a result nor an error" in result.data
 
 
+async def test_half_characters_are_read_as_replaced() -> None:
+    content = [{"type": "text", "text": "cut HALF"}]
+    answer = {"jsonrpc": "2.0", "id": "ID", "result": {"content": content, "structuredContent": {"HALF": ["HALF"]}}}
+    (result,) = await outcome(MCPTools(faulty(), timeout_s=5), ("bare", {"line": answer}))
+    assert result.data == 'cut \ufffd\n{"\ufffd":["\ufffd"]}'
+
+
 async def test_stderr_goes_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "interpose.mcp"):
         await outcome(MCPTools(faulty(), name="mine"), ("whisper", {"text": "psst"}))

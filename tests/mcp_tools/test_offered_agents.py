@@ -152,6 +152,27 @@ async def test_cancelled_call_aborts_the_run(mode: str, tmp_path: Path) -> None:
     assert diary.read_text().splitlines()[-1] == "closed"
 
 
+async def test_half_characters_of_a_client_are_replaced() -> None:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*COMMAND, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL)
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    messages: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "helper", "arguments": {"prompt": "cut \ud83d, 👍"}}},
+    ]
+    lines = [json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n" for message in messages]
+    assert b"\\ud83d," in lines[2]
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"".join(lines))
+    async with asyncio.timeout(20):
+        answers = [json.loads(await process.stdout.readline()) for _ in range(2)]
+        process.stdin.close()
+        await process.wait()
+    assert answers[1]["result"]["content"][0]["text"] == "you said: cut \ufffd, 👍"
+
+
 @pytest.mark.parametrize("how", ["eof", "interrupt", "terminate"])
 async def test_process_leaves_at_once_and_closes_the_agent(how: str, tmp_path: Path) -> None:
     diary = tmp_path / "diary"

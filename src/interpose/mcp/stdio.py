@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from interpose.mcp.sdk import SessionMessage, get_default_environment, types
+from interpose.text import clean_value
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -215,11 +216,11 @@ class Process:
 def _messages_in(line: bytes) -> list[Any]:
     """Return the messages in a line that is not one itself.
 
-    Servers of 2025-03-26 may send several as a list; and an answer of a wrong form is still known by its id, so that
-    nobody has to wait for it until the time is up.
+    Servers of 2025-03-26 may send several as a list; those in JavaScript send half characters, as of a text that was
+    cut; and an answer of a wrong form is still known by its id, so that nobody has to wait for it until the time is up.
     """
     try:
-        told = json.loads(line)
+        told = clean_value(json.loads(line))
     except ValueError:
         return []
     found: list[Any] = []
