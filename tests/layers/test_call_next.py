@@ -225,6 +225,60 @@ async def test_a_call_next_still_running_when_its_layer_returns_is_cancelled_and
     assert text_of(played.events) == "meanwhile"
 
 
+async def test_an_attempt_that_is_cancelled_in_its_task_is_no_failure_to_layers_inside() -> None:
+    asked: list[str] = []
+
+    class Hangs(ScriptedModel):
+        async def generate(self, request: Any) -> Any:
+            asked.append("model")
+            await asyncio.sleep(30)
+
+    async def gives_up(ctx: Any, request: Any, call_next: Any) -> Any:
+        task = asyncio.create_task(call_next.again(request))
+        await asyncio.sleep(0.02)
+        task.cancel()
+        await asyncio.wait([task])
+        return request.answer("instead")
+
+    async def retries(ctx: Any, request: Any, call_next: Any) -> Any:
+        try:
+            return await call_next(request)
+        except Exception:
+            return await call_next.again(request)
+
+    played = await run_once(lambda log: agent_of(model=Hangs(), middleware=[gives_up, retries]))
+    assert played.result.text == "instead"
+    assert asked == ["model"]
+
+
+async def test_a_tool_that_is_cancelled_in_its_task_is_no_failure_to_layers_inside() -> None:
+    ran: list[str] = []
+
+    async def slow() -> str:
+        """Be slow."""
+        ran.append("slow")
+        await asyncio.sleep(30)
+        return "late"
+
+    class GivesUp(Middleware):
+        async def wrap_tool_call(self, ctx: Any, call: Any, call_next: Any) -> Any:
+            task = asyncio.create_task(call_next.again(call))
+            await asyncio.sleep(0.02)
+            task.cancel()
+            await asyncio.wait([task])
+            return call.answer("instead")
+
+    class RetriesErrors(Middleware):
+        async def wrap_tool_call(self, ctx: Any, call: Any, call_next: Any) -> Any:
+            result = await call_next(call)
+            return await call_next.again(call) if result.is_error else result
+
+    layers = [GivesUp(), RetriesErrors()]
+    played = await run_once(lambda log: agent_of(calls("slow"), text("x"), tools=[slow], middleware=layers))
+    assert played.result.text == "x"
+    assert ran == ["slow"]
+
+
 async def test_of_two_overlapping_attempts_neither_is_shown_and_the_winner_is_narrated() -> None:
     async def race(ctx: Any, request: Any, call_next: Any) -> Any:
         loop = asyncio.get_running_loop()

@@ -3,6 +3,9 @@
 A middleware's share of a seam is one layer, `before → wrap(… inner layers …) → after`. One pass through a chain is a
 `Call`; each layer and the core are coroutine functions `(call, index, value, via)`, where *via* is the `Next` through
 which the layer outside got in.
+
+What a layer costs is what a run costs, so the way through one is kept short: whatever is out of the ordinary sets
+`Call.odd`, and only then is it looked for.
 """
 
 from __future__ import annotations
@@ -75,11 +78,15 @@ class Call:
         "entries",
         "layers",
         "noted",
+        "odd",
         "paused_at",
         "replay",
+        "result_type",
         "retries",
         "run",
+        "stray",
         "task",
+        "value_type",
         "values",
     )
 
@@ -91,6 +98,9 @@ class Call:
         self.values: list[Any] = [None] * (len(layers) + 1)
         self.answered = False
         self.noted: Note | None = None
+        self.odd = True  # an ending may be noted, or a part may run in another task; where False, neither is so
+        self.stray: dict[Next, set[asyncio.Task[Any]]] | None = None
+        self.value_type, self.result_type = self.takes, self.gives
         self.retries: dict[int, int] | None = None
         self.paused_at: tuple[str, Any] | None = None
         self.replay: dict[str, Any] | None = None
@@ -144,30 +154,20 @@ def entries_of(layers: tuple[Layer, ...], core: Entry) -> tuple[Entry, ...]:
     return (*[layer.enter for layer in layers], core)
 
 
-class _Closed:
-    """What owns a `Next` whose layer has returned."""
-
-    cr_running = False
-
-
-CLOSED: Any = _Closed()
-
-
 class Next:
     """`call_next` of one layer in one call.
 
-    `owner` is the layer's coroutine while it runs: what is called while that runs was awaited by it directly. It has
-    no `__init__`, which would cost as much as the layer: `enter_wrap` fills it in.
+    `owner` is the layer's coroutine: what is called while that runs was awaited by it directly. It has no `__init__`,
+    which would cost as much as the layer: the layer's entry fills it in.
     """
 
-    __slots__ = ("call", "given", "index", "owner", "tasks", "used")
+    __slots__ = ("call", "given", "index", "owner", "used")
 
     call: Call
     index: int
     used: bool
     given: Any
     owner: Any
-    tasks: set[asyncio.Task[Any]] | None
 
     def __call__(self, value: Any = None) -> Coroutine[Any, Any, Any]:
         if self.used:
@@ -185,29 +185,32 @@ class Next:
         """Call what is inside, and *callback* with what comes back; what the callback returns is ignored."""
         return _then(self(value), callback)
 
-    def enter_task(self) -> asyncio.Task[Any] | None:
-        """Note that what is inside runs in the current task; return it if it is not the seam's own.
+    def enter_task(self) -> None:
+        """Note that what is inside runs in the current task, where that is not the seam's own.
 
         Called where the layer's coroutine is not running, so that this was not awaited by it directly.
 
         Raises:
             CancelledError: the layer has returned meanwhile.
         """
-        task = current_task()
-        if self.owner is CLOSED:
-            if task is self.call.task:
+        call, task = self.call, current_task()
+        if self.owner.cr_frame is None:
+            if task is call.task:
                 raise InterposeError("call_next() was awaited after its middleware had returned")
             raise CancelledError("the middleware that started this call_next() has returned")
-        if task is self.call.task:
-            return None
-        if self.tasks is None:
-            self.tasks = set()
-        self.tasks.add(task)  # type: ignore[arg-type]  # a coroutine of ours always runs in a task
-        return task
+        if task is not call.task:
+            call.odd = True
+            call.stray = call.stray or {}
+            call.stray.setdefault(self, set()).add(task)  # type: ignore[arg-type]  # a coroutine of ours always has one
+
+    def leave_task(self) -> None:
+        """Note that what is inside is over in the current task."""
+        if self.call.stray:
+            self.call.stray.get(self, set()).discard(current_task())  # type: ignore[arg-type]  # as above
 
     async def settle(self) -> None:
         """Cancel what still runs inside and wait for it."""
-        tasks = self.tasks
+        tasks = self.call.stray.pop(self, None) if self.call.stray else None
         if not tasks:
             return
         for task in tasks:
@@ -237,39 +240,42 @@ def check_entry(call: Call, index: int, value: Any) -> None:
     call.values[index] = value
 
 
+async def enter_beside(entry: Entry, call: Call, index: int, value: Any, via: Next) -> Any:
+    """Enter what the layer outside does not await directly: it may run in a task of its own, and outlive the layer."""
+    via.enter_task()
+    try:
+        result = via.given = await entry(call, index, value, None)
+    finally:
+        via.leave_task()
+    return result
+
+
 async def enter_wrap(call: Call, index: int, value: Any, via: Next | None) -> Any:
     """Run a layer that has a wrap alone, and all inside."""
-    task = None if via is None or via.owner.cr_running else via.enter_task()
-    run = call.run
-    if run.noted is not None or call.noted is not None or value.__class__ is not call.takes:
+    if via is not None and not via.owner.cr_running:
+        return await enter_beside(enter_wrap, call, index, value, via)
+    if call.odd or value.__class__ is not call.value_type:
         check_entry(call, index, value)
     call.values[index] = value
-    layer = call.layers[index]
     call_next = Next()
     call_next.call = call
     call_next.index = index + 1
     call_next.used = False
-    call_next.tasks = None
     call.answered = False
     try:
-        call_next.owner = coroutine = layer.wrap_call(call.ctx, value, call_next)  # type: ignore[misc]  # has a wrap
-        result = await coroutine
+        call_next.owner = call.layers[index].wrap_call(call.ctx, value, call_next)  # type: ignore[misc]  # has a wrap
+        result = await call_next.owner
     except BaseException as error:
         held = await close_next(call, call_next, error)
         if held is None or held is error:
             raise
         raise held from None
-    finally:
-        if task is not None:
-            via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
-    call_next.owner = CLOSED
-    if call_next.tasks or run.noted is not None or call.noted is not None:  # type: ignore[redundant-expr]  # set inside
+    if call.odd:
         await close_next(call, call_next, None)
-    if result.__class__ is not call.gives:
-        call.paused_at = (layer_key(call, index), getattr(call_next, "given", None))
-        result = _result(call, layer, layer.wrap.name, result)  # type: ignore[union-attr]  # as above
+    if result.__class__ is not call.result_type:
+        result = _result(call, index, call_next, result)
     if not call.answered:
-        result = call.made(layer, result)
+        result = call.made(call.layers[index], result)
     if via is not None:
         via.given = result
     return result
@@ -281,8 +287,7 @@ async def close_next(call: Call, call_next: Next, error: BaseException | None) -
     Raises:
         Signal: the layer returned past an ending that was noted.
     """
-    call_next.owner = CLOSED
-    if call_next.tasks:
+    if call.stray:
         await call_next.settle()
     if error is not None:
         return what_holds(call, error)
@@ -294,40 +299,42 @@ async def close_next(call: Call, call_next: Next, error: BaseException | None) -
 
 async def enter_layer(call: Call, index: int, value: Any, via: Next | None) -> Any:
     """Run a layer with a before or an after, and all inside."""
-    task = None if via is None or via.owner.cr_running else via.enter_task()
-    try:
-        check_entry(call, index, value)
-        layer = call.layers[index]
-        result = None
-        if layer.before is not None:
-            value, result = await _before(call, layer, index, value)
-        inside = value
-        while True:
-            if result is None and layer.wrap is None and call.replay and layer_key(call, index) in call.replay:
-                result = await replayed(call, None, inside, layer_key(call, index))
-            elif result is None and layer.wrap is None:
-                result = await call.entries[index + 1](call, index + 1, inside, None)
-            elif result is None:
-                result = await enter_wrap(call, index, inside, None)
+    if via is not None and not via.owner.cr_running:
+        return await enter_beside(enter_layer, call, index, value, via)
+    check_entry(call, index, value)
+    layer = call.layers[index]
+    result = None
+    if layer.before is not None:
+        value, result = await _before(call, layer, index, value)
+    inside = value
+    while True:
+        if result is None:
+            result = await _inside(call, layer, index, inside)
+        if via is not None:
+            via.given = result
+        if layer.after is None:
+            return result
+        given = result
+        try:
+            result, feedback = await _after(call, layer, index, inside, result)
+        except Signal:
+            call.paused_at = (layer_key(call, index), given)
+            raise
+        if feedback is None:
             if via is not None:
                 via.given = result
-            if layer.after is None:
-                return result
-            given = result
-            try:
-                result, feedback = await _after(call, layer, index, inside, result)
-            except Signal:
-                call.paused_at = (layer_key(call, index), given)
-                raise
-            if feedback is None:
-                if via is not None:
-                    via.given = result
-                return result
-            inside = call.retry_value(value, result, feedback)
-            result = None
-    finally:
-        if task is not None:
-            via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
+            return result
+        inside = call.retry_value(value, result, feedback)
+        result = None
+
+
+def _inside(call: Call, layer: Layer, index: int, value: Any) -> Coroutine[Any, Any, Any]:
+    """Return the coroutine of what stands inside the before and the after of *layer*."""
+    if layer.wrap is not None:
+        return enter_wrap(call, index, value, None)
+    if call.replay and layer_key(call, index) in call.replay:
+        return replayed(call, None, value, layer_key(call, index))
+    return call.entries[index + 1](call, index + 1, value, None)
 
 
 async def _before(call: Call, layer: Layer, index: int, value: Any) -> tuple[Any, Any]:
@@ -373,8 +380,11 @@ async def _after(call: Call, layer: Layer, index: int, value: Any, result: Any) 
     return result, None
 
 
-def _result(call: Call, layer: Layer, hook: str, value: Any) -> Any:
+def _result(call: Call, index: int, call_next: Next, value: Any) -> Any:
     """Return what a wrap gave as a result of the seam, or steer by it."""
+    layer = call.layers[index]
+    hook = layer.wrap.name  # type: ignore[union-attr]  # has a wrap
+    call.paused_at = (layer_key(call, index), getattr(call_next, "given", None))
     if value is None:
         raise HookError(
             f"{layer.name}.{hook} did not return its result: expected a {call.gives.__name__}, got nothing. "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from asyncio import CancelledError
+from asyncio import CancelledError, current_task
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from inspect import isawaitable
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from interpose._engine.tool_phase import ToolPass
 
 
-async def gated(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, Any], task: Any) -> ToolResult:
+async def gated(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, Any]) -> ToolResult:
     """Execute when it is this call's turn: as many at once as the limits allow, and alone where the tool asks it."""
     async with AsyncExitStack() as stack:
         for gate in one.phase.gates:
             await stack.enter_async_context(gate.turn(tool.alone) if gate.__class__ is Alone else gate)
-        return await execute(one, tool, call, typed, task)
+        return await execute(one, tool, call, typed)
 
 
-async def execute(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, Any], task: Any) -> ToolResult:
+async def execute(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, Any]) -> ToolResult:
     """Run the tool itself; its exception becomes an error result, unless it is fatal or a cancellation asked for."""
     run = one.run
     if tool.context_parameter is not None:
@@ -38,7 +38,8 @@ async def execute(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, An
     clock = run.clock
     one.began = True
     started = clock.monotonic()
-    before = task.cancelling()
+    task = current_task()
+    before = task.cancelling()  # type: ignore[union-attr]  # a coroutine of ours always runs in a task
     seconds = tool.timeout_s if tool.timeout_s is not None else run.limits.tool_timeout_s
     try:
         if seconds is not None:
@@ -51,10 +52,11 @@ async def execute(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, An
     except FatalToolError:
         raise
     except PausedWithin as within:
-        one.asked, one.within, one.noted = within.asked, within.checkpoint, within.note
+        one.asked, one.within = within.asked, within.checkpoint
+        one.pause(within.note)
         raise
     except CancelledError as error:
-        if run.noted is not None or one.noted is not None or task.cancelling() > before:
+        if run.noted is not None or one.noted is not None or task.cancelling() > before:  # type: ignore[union-attr]  # as above
             raise
         return _failed(call, f"{tool.name} was cancelled from within: {error!r}", clock.monotonic() - started)
     except TimeoutError as error:

@@ -10,7 +10,7 @@ import msgspec
 
 from interpose._engine.keys import key_of, mark
 from interpose._engine.plan import Hook, call_hook, name_of
-from interpose._engine.signals import Note, Rank, Signal
+from interpose._engine.signals import Rank, Signal
 from interpose.checkpoint import tool_hash
 from interpose.errors import HookError
 from interpose.interrupts import Cancelled, InterruptRequest, OpenInterrupt, Rejected
@@ -161,5 +161,5 @@ async def approved(run: Run, one: ToolPass, tool: Tool, call: ToolCall) -> bool:
     asked = question(run, APPROVAL, None, call.replace(args=shown_args(call.args)), message)
     bound = mark(await key_of(_outermost(run).agent), [asked.id, call.name, shown_args(call.args), run.thread_id])
     one.asked = (asked.replace(definition=APPROVAL, id=f"{asked.id}/{bound}"),)
-    one.noted = Note(Rank.PAUSE, Pause(APPROVAL))
+    one.note(Rank.PAUSE, Pause(APPROVAL))
     return False

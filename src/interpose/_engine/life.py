@@ -6,7 +6,7 @@ from asyncio import CancelledError
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from interpose._engine.chain import Call, Layer, Next, check_entry, compose, entries_of
+from interpose._engine.chain import Call, Layer, Next, check_entry, compose, enter_beside, entries_of
 from interpose._engine.claiming import claim_waiting
 from interpose._engine.config import configure_run
 from interpose._engine.ending import absorb_cancel, end
@@ -164,13 +164,10 @@ class RunCall(Call):
 
 async def core(call: Any, index: int, value: Any, via: Next | None) -> RunResult:
     """Live through the run inside its `wrap_run` layers."""
-    task = None if via is None or via.owner.cr_running else via.enter_task()
-    try:
-        check_entry(call, index, value)
-        return await body(call.run, call.early)
-    finally:
-        if task is not None:
-            via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
+    if via is not None and not via.owner.cr_running:
+        return await enter_beside(core, call, index, value, via)  # type: ignore[no-any-return]  # what `core` gives
+    check_entry(call, index, value)
+    return await body(call.run, call.early)
 
 
 async def body(run: Run, early: Note | None) -> RunResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from interpose._engine.chain import Call, Layer, Next, check_entry, entries_of
+from interpose._engine.chain import Call, Layer, Next, check_entry, enter_beside, entries_of
 from interpose._engine.config import who_broke
 from interpose._engine.legality import problem
 from interpose._engine.narrator import Narrator
@@ -74,7 +74,9 @@ class ModelCall(Call):
         self.entries = entries
         self.values = [None] * (len(layers) + 1)
         self.answered = False
-        self.noted = self.retries = self.paused_at = None
+        self.noted = self.retries = self.paused_at = self.stray = None
+        self.odd = run.noted is not None
+        self.value_type, self.result_type = ModelRequest, ModelResponse
         self.replay = run.resumption.kept_responses() if run.resumption is not None else None
         if self.replay is not None:
             self.entries = replaying(entries)
@@ -129,10 +131,11 @@ class ModelCall(Call):
 
 async def call_model(call: Any, index: int, request: ModelRequest, via: Next | None) -> ModelResponse:
     """Call the provider: the core of the seam."""
-    task = None if via is None or via.owner.cr_running else via.enter_task()
-    run: Run = call.run
-    if run.noted is not None or request.__class__ is not ModelRequest:
+    if via is not None and not via.owner.cr_running:
+        return await enter_beside(call_model, call, index, request, via)  # type: ignore[no-any-return]  # what this gives
+    if call.odd or request.__class__ is not ModelRequest:
         check_entry(call, index, request)
+    run: Run = call.run
     call.values[index] = request
     call.running += 1
     told: list[Usage | None] = []
@@ -149,7 +152,7 @@ async def call_model(call: Any, index: int, request: ModelRequest, via: Next | N
         call.attempts += 1
         run.names = (request.provider, request.model)
         call.reached = request
-        response = await provide(run, request, model, call, told, task or call.task)
+        response = await provide(run, request, model, call, told)
     except BaseException as error:
         if run.record is not None:
             run.record.failed_attempt(error)
@@ -158,8 +161,6 @@ async def call_model(call: Any, index: int, request: ModelRequest, via: Next | N
         raise
     finally:
         call.running -= 1
-        if task is not None:
-            via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
     if response.usage is not None or not run.meter.plain:
         await charge(run, call, response.usage, reservation, model, request.model, failed=False)
     call.answered = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from interpose._engine.legality import problem
@@ -59,7 +58,7 @@ async def generate(
         node = await run.record.open_model(request, parent, own=True)
     told: list[Usage | None] = []
     try:
-        response = await provide(run, request, target, None, told, asyncio.current_task())
+        response = await provide(run, request, target, None, told)
     except BaseException as error:
         spent = told[0] if told else None
         await charge(run, None, spent, reservation, target, request.model, failed=spent is None)

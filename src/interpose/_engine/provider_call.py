@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
+from asyncio import CancelledError, current_task
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -37,13 +37,14 @@ if TYPE_CHECKING:
 
 
 async def provide(
-    run: Run, request: ModelRequest, model: Model, call: ModelCall | None, told: list[Usage | None], task: Any
+    run: Run, request: ModelRequest, model: Model, call: ModelCall | None, told: list[Usage | None]
 ) -> ModelResponse:
     """Call *model*, under the time limit of model calls; what its client alone cancelled is an error of its.
 
     *told* gets the usage that a call told before it failed.
     """
-    before = task.cancelling()
+    task = current_task()
+    before = task.cancelling()  # type: ignore[union-attr]  # a coroutine of ours always runs in a task
     seconds = run.limits.model_timeout_s
     try:
         if seconds is not None:
@@ -58,7 +59,7 @@ async def provide(
         message = f"the model did not answer within model_timeout_s={seconds}"
         raise ModelTimeout(message, provider=request.provider, model=request.model) from error
     except CancelledError as error:
-        if run.noted is not None or task.cancelling() > before:
+        if run.noted is not None or task.cancelling() > before:  # type: ignore[union-attr]  # as above
             raise
         message = "the provider's client raised CancelledError, though nobody cancelled the run"
         raise ProviderError(message, provider=request.provider, model=request.model) from error

@@ -96,6 +96,10 @@ class Run(RunState):
         """Note an ending; of several, the highest rank holds."""
         if not self.closing and (self.noted is None or rank > self.noted.rank):
             self.noted = Note(rank, value)
+            if self.model_call is not None:
+                self.model_call.odd = True
+            for one in self.passes:
+                one.odd = True
 
     def abort(self, reason: str = "") -> None:
         """Stop the run at once; from any thread."""

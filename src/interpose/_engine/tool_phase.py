@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from interpose._engine.alone import Alone
-from interpose._engine.chain import Call, Layer, Next, check_entry, compose, entries_of
+from interpose._engine.chain import Call, Layer, Next, check_entry, compose, enter_beside, entries_of
 from interpose._engine.execution import execute, gated
 from interpose._engine.failures import first_failure, outranks, pause_instead, worst
 from interpose._engine.interrupts import approved, declined, question
@@ -83,7 +83,9 @@ class ToolPass(Call):
         self.entries = entries
         self.values = [None] * (len(layers) + 1)
         self.answered = False
-        self.noted = self.retries = self.paused_at = None
+        self.noted = self.retries = self.paused_at = self.stray = None
+        self.odd = run.noted is not None
+        self.value_type, self.result_type = ToolCall, ToolResult
         self.replay = run.resumption.kept_results(call.id) if run.resumption is not None else None
         if self.replay is not None:
             self.entries = replaying(entries)
@@ -100,9 +102,14 @@ class ToolPass(Call):
     def note(self, rank: Rank, value: Any) -> None:
         """Note an ending: a pause on this call alone, so that its siblings finish; anything else on the run."""
         if rank is Rank.PAUSE:
-            self.noted = Note(rank, value)
+            self.pause(Note(rank, value))
         else:
             self.run.note(rank, value)
+
+    def pause(self, note: Note) -> None:
+        """Pause this call."""
+        self.noted = note
+        self.odd = True
 
     def made(self, layer: Layer, result: Any) -> Any:
         """Return *result* if it answers this call."""
@@ -309,48 +316,45 @@ def _gates(alone: bool, concurrency: int | None) -> list[Any]:
 
 async def call_tool(one: Any, index: int, call: ToolCall, via: Next | None) -> ToolResult:
     """Validate, ask, count and execute one tool call: the core of the seam."""
-    task = None if via is None or via.owner.cr_running else via.enter_task()
+    if via is not None and not via.owner.cr_running:
+        return await enter_beside(call_tool, one, index, call, via)  # type: ignore[no-any-return]  # what this gives
+    if one.odd or call.__class__ is not ToolCall:
+        check_entry(one, index, call)
     phase: ToolPhase = one.phase
     run = phase.run
+    if call.id != one.original.id:
+        one.changed(one.layers[index - 1], "call_next", one.original, call)
+    one.values[index] = call
+    one.answered = True
+    one.ran = call
+    one.ctx._call = call
+    refused = phase.refused(call) if run.resumption is None else declined(run, call) or phase.refused(call)
+    if refused is not None:
+        return refused
+    tool = phase.tools[call.name]
+    resumed = run.resumption
     try:
-        if run.noted is not None or one.noted is not None or call.__class__ is not ToolCall:
-            check_entry(one, index, call)
-        if call.id != one.original.id:
-            one.changed(one.layers[index - 1], "call_next", one.original, call)
-        one.values[index] = call
-        one.answered = True
-        one.ran = call
-        one.ctx._call = call
-        refused = phase.refused(call) if run.resumption is None else declined(run, call) or phase.refused(call)
-        if refused is not None:
-            return refused
-        tool = phase.tools[call.name]
-        resumed = run.resumption
-        try:
-            typed = tool.validate(call.args)
-        except ArgumentError as error:
-            return call.refuse(str(error))
-        if tool.approval is not False and not await approved(run, one, tool, call.replace(args=typed)):
-            raise Signal(one.noted)
-        if resumed is not None and not one.granted and resumed.cut(call):
-            return call.refuse(CUT_OFF)
-        if phase.refusal is not None and not one.granted:
-            return call.refuse(phase.refusal)
-        counted = resumed is not None and call.id in resumed.nested
-        hit = None if counted else run.meter.count_tool_call()
-        one.counted = not counted
-        if hit is not None:
-            return _over_limit(run, hit, call)
-        if phase.gates:
-            result = await gated(one, tool, call, typed, task or one.task)
-        else:
-            result = await execute(one, tool, call, typed, task or one.task)
-        if via is not None:
-            via.given = result
-        return result
-    finally:
-        if task is not None:
-            via.tasks.discard(task)  # type: ignore[union-attr]  # where there is a task, both are there
+        typed = tool.validate(call.args)
+    except ArgumentError as error:
+        return call.refuse(str(error))
+    if tool.approval is not False and not await approved(run, one, tool, call.replace(args=typed)):
+        raise Signal(one.noted)
+    if resumed is not None and not one.granted and resumed.cut(call):
+        return call.refuse(CUT_OFF)
+    if phase.refusal is not None and not one.granted:
+        return call.refuse(phase.refusal)
+    counted = resumed is not None and call.id in resumed.nested
+    hit = None if counted else run.meter.count_tool_call()
+    one.counted = not counted
+    if hit is not None:
+        return _over_limit(run, hit, call)
+    if phase.gates:
+        result = await gated(one, tool, call, typed)
+    else:
+        result = await execute(one, tool, call, typed)
+    if via is not None:
+        via.given = result
+    return result
 
 
 def _over_limit(run: Run, hit: LimitHit, call: ToolCall) -> ToolResult:
