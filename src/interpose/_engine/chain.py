@@ -206,7 +206,7 @@ class Next:
     def leave_task(self) -> None:
         """Note that what is inside is over in the current task."""
         if self.call.stray:
-            self.call.stray.get(self, set()).discard(current_task())  # type: ignore[arg-type]  # as above
+            self.call.stray.get(self, set()).discard(current_task())
 
     async def settle(self) -> None:
         """Cancel what still runs inside and wait for it."""

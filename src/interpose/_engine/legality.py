@@ -50,29 +50,40 @@ class History:
             self.open.pop(message.tool_call_id, None)
 
     def extend(self, messages: Sequence[Message]) -> None:
-        """Append *messages*, which may be many: a thread, or what a caller hands in."""
+        """Append *messages*, which may be many: a thread, or what a caller hands in.
+
+        A call whose result comes next, which is what most histories hold, is taken in one go.
+        """
         self.messages = (*self.messages, *messages) if self.messages else tuple(messages)
-        waiting, legal = self.open, self.legal
+        waiting = self.open
         taken: set[str] | None = None
-        for message in messages:
-            kind = message.__class__
-            if kind is ToolMessage:
-                if waiting.pop(message.tool_call_id, None) is None:  # type: ignore[arg-type]  # a tool message has it
-                    legal = False
-            elif waiting:
-                legal = False
-                self._take(message.tool_calls)
-            elif kind is AssistantMessage and (calls := message.tool_calls):
-                call = calls[0]
-                call_id = call.id
+        rest = iter(messages)
+        for message in rest:
+            if waiting:
+                self._add(message)
+            elif calls := message.tool_calls:
+                call_id, answer = calls[0].id, next(rest, None)
                 if taken is None:
                     taken = self.call_ids
-                if len(calls) > 1 or call_id in taken:
-                    legal = self._take(calls) and legal
-                else:
+                if len(calls) == 1 and answer is not None and answer.tool_call_id == call_id and call_id not in taken:
                     taken.add(call_id)
-                    waiting[call_id] = call.name
-        self.legal = legal
+                    continue
+                self._add(message)
+                if answer is not None:
+                    self._add(answer)
+            elif message.tool_call_id is not None:
+                self._add(message)
+
+    def _add(self, message: Message) -> None:
+        """Take account of one message."""
+        if message.__class__ is ToolMessage:
+            if self.open.pop(message.tool_call_id, None) is None:
+                self.legal = False
+            return
+        if self.open:
+            self.legal = False
+        if message.tool_calls and not self._take(message.tool_calls):
+            self.legal = False
 
     def _take(self, calls: tuple[ToolCall, ...]) -> bool:
         """Take account of *calls*, which wait for their results; False where an id of theirs is taken."""
