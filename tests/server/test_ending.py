@@ -106,8 +106,8 @@ async def test_run_that_does_not_end_keeps_its_checkpoint(tmp_path: Path) -> Non
     assert (run.status, len(events)) == ("failed", len(found))
 
 
-@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
-async def test_second_signal_ends_at_once(tmp_path: Path, second: signal.Signals) -> None:
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
+async def test_second_signal_ends_at_once_and_in_silence(tmp_path: Path, kind: signal.Signals) -> None:
     async with process(tmp_path, "--shutdown-s", "60") as (client, served):
         began = asyncio.Event()
 
@@ -119,10 +119,12 @@ async def test_second_signal_ends_at_once(tmp_path: Path, second: signal.Signals
 
         reading = asyncio.ensure_future(read())
         await began.wait()
-        served.send_signal(signal.SIGTERM)
+        served.send_signal(kind)
         await asyncio.sleep(0.3)
-        served.send_signal(second)
+        served.send_signal(kind)
         await asyncio.to_thread(served.wait, 10)
+        assert served.stdout is not None
+        assert "Traceback" not in await asyncio.to_thread(served.stdout.read)
         with pytest.raises(httpx2.RemoteProtocolError):
             await reading
 

@@ -1,6 +1,7 @@
 """Serving an app until the process is asked to end, and ending in good order. The one file that knows uvicorn."""
 
 import asyncio
+import logging
 import socket
 from types import FrameType
 from typing import Any
@@ -37,6 +38,8 @@ class RunServer(Server):
         while not ending.done() and not self.force_exit:
             await asyncio.wait([ending], timeout=0.1)
         ending.cancel()
+        if self.force_exit:  # each request that is cut would be told with a traceback
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         await super().shutdown(sockets)
 
 
