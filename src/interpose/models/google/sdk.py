@@ -61,7 +61,7 @@ class GeminiClient:
             await asyncio.to_thread(self._client.close)
 
     async def generate(
-        self, model: str, body: dict[str, Any], headers: Mapping[str, str], query: Mapping[str, str]
+        self, model: str, body: dict[str, Any], headers: Mapping[str, str], query: Mapping[str, str] | None = None
     ) -> Any:
         """Return the whole answer, as JSON."""
         path = f"{self._path(model)}:generateContent"
@@ -69,10 +69,10 @@ class GeminiClient:
         return answer.json
 
     async def stream(
-        self, model: str, body: dict[str, Any], headers: Mapping[str, str], query: Mapping[str, str]
+        self, model: str, body: dict[str, Any], headers: Mapping[str, str], query: Mapping[str, str] | None = None
     ) -> "GeminiStream":
         """Return an answer that has begun."""
-        path = f"{self._path(model)}:streamGenerateContent?{urlencode({**query, 'alt': 'sse'})}"
+        path = f"{self._path(model)}:streamGenerateContent?{urlencode({**(query or {}), 'alt': 'sse'})}"
         return GeminiStream(await self._request(path, body, headers, is_stream=True))
 
     async def _request(self, path: str, body: dict[str, Any], headers: Mapping[str, str], is_stream: bool) -> Any:
