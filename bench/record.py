@@ -3,7 +3,7 @@
 The workload is a run of 100 steps, each a model call that asks for one tool, on a scripted model. "quiet" has as many
 middlewares as the others, none of which listens to the record; "baseline" is the same thing again, so that what the two
 differ by is the noise. Best of several rounds, taken in turns. The time of the run's own thread is shown beside that
-of the whole process: a report's files are written in a thread of its own.
+of the whole process: a report's files are written in a thread of its own. Readers are opened before.
 """
 
 import asyncio
@@ -81,7 +81,8 @@ async def one_run(reader: Middleware[Any]) -> tuple[float, float]:
     turns = [calls(("look", {"where": f"room {n}"}), text="Let me look.", usage=used) for n in range(STEPS - 1)]
     model = ScriptedModel(*turns, text("Done.", usage=used))
     limits = Limits(max_steps=None)
-    async with Agent(model, tools=[look], middleware=[reader], limits=limits, post_model_hooks=()) as agent:
+    async with Agent(model, tools=[look], limits=limits, post_model_hooks=()) as agent:
+        await agent.use(reader)
         thread, process = time.thread_time(), time.process_time()
         await agent.run("Look around.")
         return time.thread_time() - thread, time.process_time() - process
