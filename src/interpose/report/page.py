@@ -46,7 +46,8 @@ def _page(kind: str, title: str, data: bytes) -> bytes:
     return b"".join([head.replace(b"{title}", named), START, data.replace(b"<", b"\\u003c"), END, tail])
 
 
-CONTROLS = {code: 0x2400 + code for code in range(0x20)}
+CONTROLS = {**{code: 0x2400 + code for code in range(0x20)}, 0x7F: 0x2421}
+CONTROLS |= dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)  # these turn a text around
 
 
 @cache

@@ -98,14 +98,22 @@ function fold(id, open) {
   one.row.setAttribute('aria-expanded', String(open));
   refresh();
 }
+var STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 3e4, 6e4, 12e4, 3e5, 6e5, 12e5, 18e5, 36e5, 72e5,
+  144e5, 432e5, 864e5];
 function axis() {
-  var ticks = el('div', 'ticks');
-  [0, 0.25, 0.5, 0.75, 1].forEach(function (part) {
-    var tick = el('span', '', part ? time(span * part) : '0');
-    tick.style.left = part * 100 + '%';
+  // Round times, at most five: of a very short run in tenths and hundredths of a millisecond, of a long one in days.
+  var ticks = el('div', 'ticks'), unit = span < 4 ? 0.01 : span > 3e8 ? 864e5 : 1;
+  var step = unit * (STEPS.find(function (one) { return span / (one * unit) <= 4.3; }) || STEPS[STEPS.length - 1]);
+  for (var n = 0; n * step <= span && n < 5; n++) {
+    var at = n * step / span, tick = el('span', at > 0.93 ? 'end' : '', n ? round(n * step) : '0');
+    tick.style.left = at * 100 + '%';
     ticks.append(tick);
-  });
+  }
   return el('div', 'axis', el('span', '', 'Node'), ticks, el('span'));
+}
+
+function round(ms) {
+  return time(ms).replace(/(\.\d*?)0+ /, '$1 ').replace('. ', ' ').replace(/(min|h) 0 (s|min)$/, '$1');
 }
 
 // The details of one node.
@@ -134,12 +142,19 @@ function messageOf(message) {
   box.append(head);
   if (message.reasoning) box.append(el('div', 'body thought', message.reasoning));
   box.append(el('div', 'body', message.role === 'tool' ? pretty(message.text || '') : message.text || ''));
-  (message.parts || []).forEach(function (part) { box.append(el('div', 'call', block(part))); });
+  (message.parts || []).forEach(function (part) { box.append(part.media_type ? attached(part) : el('div', 'call', block(part))); });
   (message.tool_calls || []).forEach(function (call) {
     box.append(el('div', 'call', el('div', '', el('span', 'mono', '→ ' + call.name), ' ',
       el('span', 'dim mono', call.id), call.edited_by ? el('span', 'tag wait', 'edited by ' + call.edited_by) : null),
       block(call.raw !== undefined ? call.raw : call.args)));
   });
+  return box;
+}
+function attached(part) {
+  var size = part.size_bytes, box = el('div', 'attached', el('b', '', part.type));
+  function tell(text) { if (text) box.append(' ', el('span', 'mono', text)); }
+  [part.name, part.url, part.file_id, part.media_type].forEach(tell);
+  if (size !== undefined) tell(size < 1000 ? size + ' bytes' : size < 1e6 ? (size / 1e3).toFixed(1) + ' kB' : (size / 1e6).toFixed(1) + ' MB');
   return box;
 }
 function talk(messages, last) {
@@ -160,6 +175,7 @@ function delta(change) {
     return [old.filter(function (one) { return now.indexOf(one) < 0; }).map(function (one) { return el('div', 'delta old', '− ' + one); }),
       now.filter(function (one) { return old.indexOf(one) < 0; }).map(function (one) { return el('div', 'delta new', '+ ' + one); })];
   }
+  if (typeof old === 'string' && typeof now === 'string' && old && now) return linesOf(old.split('\n'), now.split('\n'));
   function side(value, cls, sign) {
     if (value === undefined || value === null || value === '') return null;
     if (value && Array.isArray(value.differ)) {
@@ -169,6 +185,18 @@ function delta(change) {
     return el('div', 'delta ' + cls, sign + ' ' + (typeof value === 'string' ? value : JSON.stringify(value)));
   }
   return [side(old, 'old', '−'), side(now, 'new', '+')];
+}
+function linesOf(old, now) {
+  // What is the same at the beginning and at the end stands there once, two lines of it.
+  var shorter = Math.min(old.length, now.length), head = 0, tail = 0;
+  while (head < shorter && old[head] === now[head]) head++;
+  while (tail < shorter - head && old[old.length - 1 - tail] === now[now.length - 1 - tail]) tail++;
+  function part(lines, cls, sign) {
+    return lines.length ? el('div', 'delta ' + cls, lines.map(function (line) { return sign + ' ' + line; }).join('\n')) : null;
+  }
+  return [part((head > 2 ? ['…'] : []).concat(old.slice(Math.max(head - 2, 0), head)), 'same', ' '),
+    part(old.slice(head, old.length - tail), 'old', '−'), part(now.slice(head, now.length - tail), 'new', '+'),
+    part(old.slice(old.length - tail, old.length - tail + 2).concat(tail > 2 ? ['…'] : []), 'same', ' ')];
 }
 function changesOf(node) {
   return (node.changes || []).map(function (one) {
