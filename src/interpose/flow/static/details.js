@@ -152,9 +152,28 @@ function tokens(usage) {
 function changeOf(change) {
   return el("li", { class: "change" },
     el("div", { class: "change-head" }, el("strong", { text: oneLine(change.middleware ?? "?", 60) }), change.hook ? el("span", { class: "change-hook", text: oneLine(change.hook, 40) }) : null, el("code", { text: oneLine(change.field ?? "?", 60) })),
-    el("div", { class: "change-pair" },
-      el("div", { class: "was" }, el("span", { class: "visually-hidden", text: "was " }), valueOf(change.old ?? null, 1)),
-      el("div", { class: "is" }, el("span", { class: "visually-hidden", text: "is " }), valueOf(change.new ?? null, 1))));
+    el("div", { class: "change-pair" }, pairOf(change.old ?? null, change.new ?? null)));
+}
+
+/** What was there and what is: of two texts of several lines, those that differ, and two lines on either side. */
+function pairOf(old, now) {
+  const was = (value) => el("div", { class: "was" }, el("span", { class: "visually-hidden", text: "was " }), valueOf(value, 1));
+  const is = (value) => el("div", { class: "is" }, el("span", { class: "visually-hidden", text: "is " }), valueOf(value, 1));
+  if (typeof old !== "string" || typeof now !== "string" || !`${old}${now}`.includes("\n")) return [was(old), is(now)];
+  const [before, after] = [old.split("\n"), now.split("\n")];
+  const shorter = Math.min(before.length, after.length);
+  let [head, tail] = [0, 0];
+  while (head < shorter && before[head] === after[head]) head++;
+  while (tail < shorter - head && before.at(-1 - tail) === after.at(-1 - tail)) tail++;
+  const same = (lines) => lines.length && el("div", { class: "same" }, valueOf(lines.join("\n"), 1));
+  const gone = before.slice(head, before.length - tail);
+  const come = after.slice(head, after.length - tail);
+  return [
+    same([...(head > 2 ? ["…"] : []), ...before.slice(Math.max(head - 2, 0), head)]),
+    gone.length && was(gone.join("\n")),
+    come.length && is(come.join("\n")),
+    same([...before.slice(before.length - tail).slice(0, 2), ...(tail > 2 ? ["…"] : [])]),
+  ].filter(Boolean);
 }
 
 function raw(event) {
