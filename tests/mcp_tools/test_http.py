@@ -1,6 +1,7 @@
 """Servers behind a URL: headers, limits, restarts, errors of HTTP, cancellation in both protocols."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -322,3 +323,38 @@ def test_header_that_cannot_be_sent_is_refused_without_showing_it(value: str) ->
     with pytest.raises(ConfigurationError, match="'Authorization' must be ASCII") as caught:
         MCPTools("http://127.0.0.1:9/mcp", headers={"Authorization": value})
     assert "cret" not in str(caught.value)
+
+
+def answering(kind: str, piece_bytes: int) -> Any:
+    """Return a bare server, whose one tool answers with half a character, in pieces, as JSON or as an event."""
+    results = {
+        "initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": NAMED},
+        "tools/list": {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]},
+        "tools/call": {"content": [{"type": "text", "text": "cut \ud83d, 👍 \\ud83d"}]},
+    }
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        asked = json.loads((await receive())["body"] or b"{}")
+        answer = {"jsonrpc": "2.0", "id": asked.get("id"), "result": results.get(asked.get("method"))}
+        body = json.dumps(answer).encode() if answer["result"] else b""
+        body = b"event: message\ndata: " + body + b"\n\n" if kind == "text/event-stream" else body
+        headers = [(b"content-type", kind.encode())]
+        await send({"type": "http.response.start", "status": 200 if answer["result"] else 202, "headers": headers})
+        for place in range(0, len(body), piece_bytes):
+            await send({"type": "http.response.body", "body": body[place : place + piece_bytes], "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    return app
+
+
+NAMED = {"name": "bare", "version": "1"}
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+@pytest.mark.parametrize("piece_bytes", [7, 10_000])
+async def test_half_characters_behind_a_url_are_replaced(kind: str, piece_bytes: int) -> None:
+    async with at_address(answering(kind, piece_bytes)) as url:
+        (result,) = await outcome(MCPTools(url, mode="legacy", timeout_s=5), ("t", {}))
+    assert (result.data, result.is_error) == ("cut \ufffd, 👍 \\ud83d", False)

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx2
 
+from interpose.mcp.halves import mended_line
 from interpose.mcp.sdk import streamable_http_client
 
 logger = logging.getLogger("interpose.mcp")
@@ -71,7 +72,9 @@ class Endpoint:
             said = f"it answered HTTP {status} {response.reason_phrase}".rstrip()
             self.problem = f"{said}: {hint}" if hint else said
         elif response.headers.get("content-type", "").startswith("application/json"):
-            response.stream = _Capped(response.stream, self._max_bytes)
+            response.stream = _Mended(_Capped(response.stream, self._max_bytes), self._max_bytes)
+        elif response.headers.get("content-type", "").startswith("text/event-stream"):
+            response.stream = _Mended(response.stream, self._max_bytes)
 
 
 async def _error_in(response: httpx2.Response) -> str:
@@ -129,6 +132,33 @@ class _Capped(httpx2.AsyncByteStream):
             if self._left < 0:
                 raise TooLarge(f"the message is larger than {self._max_bytes:,} bytes (max_message_bytes)")
             yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _Mended(httpx2.AsyncByteStream):
+    """A body whose lines are mended one by one; one longer than *max_bytes* is left alone."""
+
+    def __init__(self, stream: Any, max_bytes: int) -> None:
+        self._stream = stream
+        self._max_bytes = max_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        parts: list[bytes] = []
+        size = 0
+        async for chunk in self._stream:
+            *lines, rest = chunk.split(b"\n")
+            if lines:
+                lines[0] = b"".join([*parts, lines[0]])
+                parts, size = [], 0
+                yield b"".join([mended_line(line) + b"\n" for line in lines])
+            parts.append(rest)
+            size += len(rest)
+            if size > self._max_bytes:
+                yield b"".join(parts)
+                parts, size = [], 0
+        yield mended_line(b"".join(parts))
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import json
 import os
-import re
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 
-from interpose.text import clean_value
+from interpose.mcp.halves import mended
 
 CHUNK = 65536
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class StdinLines:
@@ -45,17 +42,7 @@ class StdinLines:
     async def __aiter__(self) -> AsyncIterator[str]:
         while (line := await self._lines.get()) is not None:
             if line.strip():
-                yield _with_whole_characters(line)
-
-
-def _with_whole_characters(line: str) -> str:
-    """Return *line* with U+FFFD for half characters, which clients in JavaScript send and the SDK does not read."""
-    if _HALF.search(line) is None:
-        return line
-    try:
-        return json.dumps(clean_value(json.loads(line)))
-    except ValueError:
-        return line
+                yield mended(line)
 
 
 @contextmanager
