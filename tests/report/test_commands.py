@@ -1,5 +1,6 @@
 """`interpose report` and `interpose diff` on real reports, and the live line of `interpose run` in a real terminal."""
 
+import asyncio
 import contextlib
 import os
 import subprocess
@@ -170,3 +171,13 @@ def test_run_shows_no_live_line_where_nobody_looks_on(command: Command, tmp_path
     (tmp_path / "app.py").write_text(textwrap.dedent(SLOW))
     ran = command("run", "app.py:agent", "Dig")
     assert "waiting" not in ran.out + ran.err
+
+
+async def test_list_of_runs_keeps_its_columns_where_a_name_is_long_and_turns_text_around(
+    command: Command, tmp_path: Path
+) -> None:
+    name = "evil\u202egnp.exe\x1b[31m" + "x" * 200
+    await agent_of(text("x"), middleware=[Report(tmp_path / "reports")], name=name).run("Where?")
+    listed = (await asyncio.to_thread(command, "report", str(tmp_path / "reports"))).out
+    assert not {"\u202e", "\x1b"} & set(listed)
+    assert max(map(len, listed.splitlines())) < 160

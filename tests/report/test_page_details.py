@@ -1,5 +1,6 @@
 """The page of a run, read closely: round times on its axis, the lines that changed, attachments as such."""
 
+import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ async def test_axis_has_round_times_that_do_not_touch(
         ticks = page.locator(".axis .ticks span")
         assert await ticks.all_text_contents() == said
         boxes = [await ticks.nth(n).bounding_box() for n in range(len(said))]
-        assert all(one["x"] + one["width"] < after["x"] for one, after in zip(boxes, boxes[1:], strict=False))
+        assert all(one["x"] + one["width"] < after["x"] for one, after in itertools.pairwise(boxes))
 
 
 async def test_change_of_a_text_marks_the_lines_that_changed_alone(browser: Any, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from interpose.text import readable
 # those that come in pieces. Line ends and tabs stay; a carriage return, which overwrites the line, goes.
 _PICTURES = {
     **{code: 0x2400 + code for code in range(0x20)},
-    **dict.fromkeys(range(0x80, 0xA0), 0xFFFD),
+    **dict.fromkeys((*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD),
     0x7F: 0x2421,
     0x09: 0x09,
     0x0A: 0x0A,

@@ -10,6 +10,8 @@ from interpose.cli.screen import NOTE, PROBLEM, RESULT, Screen
 from interpose.text import to_json
 
 MAX_LISTED = 50
+MAX_NAME = 40
+"""How much of an agent's name a table shows: the figures beside it are to stay in sight."""
 
 
 def list_reports(folder: Path, screen: Screen, *, as_json: bool) -> None:
@@ -86,8 +88,9 @@ def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
     usage = run.get("usage") or {}
     cost = usage.get("cost_usd")
     figures = (_time(run.get("duration_ms")), str(run.get("steps", "")), str(run.get("tool_calls", "")), _tokens(run))
-    name = (run["id"], str(run.get("name")), _outcome(run), _when(run))
-    return (*name, *figures, "" if cost is None else f"${cost:.4f}")
+    name = str(run.get("name"))
+    name = name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"
+    return (run["id"], name, _outcome(run), _when(run), *figures, "" if cost is None else f"${cost:.4f}")
 
 
 def _outcome(run: Mapping[str, Any]) -> str:
