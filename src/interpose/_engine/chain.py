@@ -11,6 +11,7 @@ What a layer costs is what a run costs, so the way through one is kept short: wh
 from __future__ import annotations
 
 import asyncio
+import sys
 from asyncio import CancelledError, current_task
 from collections.abc import Callable, Coroutine, Mapping
 from inspect import isawaitable, iscoroutinefunction
@@ -265,13 +266,11 @@ async def enter_wrap(call: Call, index: int, value: Any, via: Next | None) -> An
     try:
         call_next.owner = call.layers[index].wrap_call(call.ctx, value, call_next)  # type: ignore[misc]  # has a wrap
         result = await call_next.owner
-    except BaseException as error:
-        held = await close_next(call, call_next, error)
-        if held is None or held is error:
-            raise
-        raise held from None
+    except BaseException:  # without a name: a coroutine that waits keeps a place for each
+        await close_failed(call, call_next)
+        raise
     if call.odd:
-        await close_next(call, call_next, None)
+        await close_next(call, call_next)
     if result.__class__ is not call.result_type:
         result = _result(call, index, call_next, result)
     if not call.answered:
@@ -281,20 +280,28 @@ async def enter_wrap(call: Call, index: int, value: Any, via: Next | None) -> An
     return result
 
 
-async def close_next(call: Call, call_next: Next, error: BaseException | None) -> BaseException | None:
-    """Cancel what a layer left running, and return what goes on up where it raised *error*.
+async def close_next(call: Call, call_next: Next) -> None:
+    """Cancel what a layer left running.
 
     Raises:
         Signal: the layer returned past an ending that was noted.
     """
     if call.stray:
         await call_next.settle()
-    if error is not None:
-        return what_holds(call, error)
     noted = call.pending()
     if noted is not None:
         raise Signal(noted)
-    return None
+
+
+async def close_failed(call: Call, call_next: Next) -> None:
+    """Cancel what a layer left running that raised what is being handled; raise what was noted, where that holds."""
+    error = sys.exception()
+    assert error is not None
+    if call.stray:
+        await call_next.settle()
+    held = what_holds(call, error)
+    if held is not error:
+        raise held from None
 
 
 async def enter_layer(call: Call, index: int, value: Any, via: Next | None) -> Any:
