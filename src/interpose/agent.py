@@ -231,7 +231,8 @@ class Agent(Generic[ContextT]):
             prompt_or_messages, None, context, thread_id, run_id, parent_run_id, resume, middleware, limits
         )
         await run.agent._begin(run)
-        return await run.wait()
+        await run.over()
+        return run.outcome()
 
     async def resume(
         self,
@@ -253,7 +254,8 @@ class Agent(Generic[ContextT]):
         run = self._make(None, None, context, None, None, None, None, middleware, limits)
         run.to_resume = (run_id, answers)
         await run.agent._begin(run)
-        return await run.wait()
+        await run.over()
+        return run.outcome()
 
     async def pending(self, thread_id: str | None = None) -> list[OpenInterrupt]:
         """Return what paused runs of the store wait for, of one thread or of all.

@@ -11,6 +11,9 @@ from interpose.messages import AssistantMessage
 def with_free_ids(message: AssistantMessage, taken: set[str], own: Container[str]) -> AssistantMessage:
     """Return *message* with every call id that is empty, doubled or *taken* (but for its *own*) replaced."""
     calls = message.tool_calls
+    if len(calls) == 1 and (call_id := calls[0].id) and call_id not in taken:
+        taken.add(call_id)
+        return message
     changed = False
     here: set[str] = set()
     for index, call in enumerate(calls):

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from interpose.errors import HistoryError
 from interpose.messages import AssistantMessage, Message, ToolCall, ToolMessage
 
+NO_IDS: frozenset[str] = frozenset()
+
 
 class History:
     """The engine's own list of messages, taken account of as it grows: which call ids are taken, and what is open.
@@ -23,7 +25,7 @@ class History:
         self.messages: tuple[Message, ...] = ()
         self._call_ids: set[str] | None = None
         self.open: dict[str, str] = {}
-        self.said: frozenset[str] | set[str] = frozenset()
+        self.said: frozenset[str] | set[str] = NO_IDS
         self.legal = True
 
     @property

@@ -21,7 +21,10 @@ class Offered:
 
 def own_copy(call: ToolCall) -> ToolCall:
     """Return *call* with arguments of its own: what a hook does to them in place must not reach the history."""
-    args = {key: _copied(value) for key, value in call.args.items()}
+    args = dict(call.args)
+    for key, value in args.items():
+        if value.__class__ is dict or value.__class__ is list:
+            args[key] = _copied(value)
     return ToolCall(call.id, call.name, args, call.raw, call.error, call.idempotency_key, call.edited_by)
 
 

@@ -8,7 +8,6 @@ import threading
 from asyncio import CancelledError
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from interpose._engine import threads
@@ -73,10 +72,16 @@ class Run(RunState):
         self.own_model = True
         self.pipe = Pipe(self) if self.plan.on_chunk or self.buffer is not None else IDLE
         self.announces_output = self.agent._native_output
-        self.create_task = task_maker(self.loop)
+        self.has_plain_tasks = self.loop.get_task_factory() is None and isinstance(self.loop, asyncio.BaseEventLoop)
         self.task = self.create_task(live(self))
         if self.buffer is not None:
             self.task.add_done_callback(self._task_done)
+
+    def create_task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Return a task of *coroutine*: asyncio's own, which is the cheapest, unless the loop has another way."""
+        if self.has_plain_tasks:
+            return asyncio.Task(coroutine, loop=self.loop)
+        return self.loop.create_task(coroutine)
 
     def _task_done(self, task: asyncio.Task[None]) -> None:
         """Let those go who wait, also where the task was cancelled before its first step and so never ran."""
@@ -194,6 +199,10 @@ class Run(RunState):
             Exception: what failed the run.
         """
         await self.over()
+        return self.outcome()
+
+    def outcome(self) -> RunResult:
+        """Return the result of a run that is over, or raise what failed it."""
         self.raise_failure()
         return self.result  # type: ignore[return-value]  # without a failure there is one
 
@@ -348,10 +357,3 @@ class Run(RunState):
     def log(self, text: str) -> None:
         """Log a warning about this run."""
         logger.warning("run %s: %s", self.run_id, text)
-
-
-def task_maker(loop: asyncio.AbstractEventLoop) -> Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]:
-    """Return what makes tasks on *loop*: the loop's own way, or asyncio's tasks at once where it has no other."""
-    if loop.get_task_factory() is not None or not isinstance(loop, asyncio.BaseEventLoop):
-        return loop.create_task
-    return partial(asyncio.Task, loop=loop)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import urandom
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from interpose.request import Usage
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from interpose.result import RunResult
 
 NO_USAGE = Usage()
+NO_MESSAGES: Mapping[str, ToolMessage] = MappingProxyType({})
 
 
 class RunState:
@@ -64,7 +66,6 @@ class RunState:
         "config",
         "config_changes",
         "context",
-        "create_task",
         "ctx",
         "done",
         "duration_timer",
@@ -75,6 +76,7 @@ class RunState:
         "failure",
         "flushing",
         "given",
+        "has_plain_tasks",
         "heard",
         "history",
         "input_end",
@@ -161,7 +163,7 @@ class RunState:
     config: RunConfig
     own_model: bool
     pipe: Any
-    create_task: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+    has_plain_tasks: bool
     resumed_from: str | None
     thread_ident: int
     task: asyncio.Task[None]
@@ -336,7 +338,7 @@ class RunState:
         self.to_resume = None
         self.passed = ()
         self.resumption = None
-        self.settled = {}
+        self.settled = NO_MESSAGES
         self.superseded = ()
         self.thread_state_was = b""
         self.vote = "continue"

@@ -11,6 +11,7 @@ from interpose._engine.model_call import ModelCall
 from interpose._engine.narration import settle
 from interpose._engine.plan import call_hook
 from interpose._engine.signals import LimitHit, Rank, Signal
+from interpose._engine.state import NO_MESSAGES
 from interpose._engine.tool_phase import ToolPass, ToolPhase
 from interpose.errors import HookError
 from interpose.events import StepFinishedEvent, StepStartedEvent, ToolCallResultEvent
@@ -72,7 +73,7 @@ async def after_model(run: Run, response: ModelResponse) -> str | None:
         await run.record.pop(run.step_node)
     run.phase = "after_tools"
     if run.resumption is not None:
-        run.resumption, run.answers, run.passed, run.settled = None, (), (), {}
+        run.resumption, run.answers, run.passed, run.settled = None, (), (), NO_MESSAGES
     if plan.on_should_continue and not await votes(run, reason, len(response.tool_calls)):
         return ended if ended is not None and not response.tool_calls else "stopped"
     return ended
