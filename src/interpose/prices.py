@@ -3,6 +3,8 @@
 import functools
 import importlib.util
 import logging
+import sys
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -91,6 +93,18 @@ def _by_profile(profile: ModelProfile, usage: Usage) -> float | None:
 @functools.cache
 def _is_installed() -> bool:
     return importlib.util.find_spec("genai_prices") is not None
+
+
+def read_ahead() -> None:
+    """Read the package's list in a thread, where it is installed and not read yet: that takes half a second.
+
+    A provider's client calls this when it is made. While the first answer is on its way nothing else is to be done, and
+    the loop, which would read the list when that answer is priced, stays free.
+    """
+    if _is_installed() and "genai_prices" not in sys.modules:
+        threading.Thread(
+            target=_knows, args=("gpt-4o",), kwargs={"provider_id": "openai"}, name="interpose-prices"
+        ).start()
 
 
 def _listed_price(model: Any, name: str, by_profile: Price | None) -> Price | None:

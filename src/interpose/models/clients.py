@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, Generic, Protocol, TypeVar
 
+from interpose.prices import read_ahead
+
 
 class Closable(Protocol):
     """A client that holds connections."""
@@ -34,6 +36,7 @@ class ClientPerLoop(Generic[ClientT]):
             return held[0]
         for closed in [other for other in tuple(self._held) if other.is_closed()]:
             self._held.pop(closed, None)  # one that was closed without being shut down
+        read_ahead()
         client = self._make()
         lifetime = _lifetime(loop, client, self._held)
         self._held[loop] = (client, lifetime)
