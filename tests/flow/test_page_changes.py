@@ -39,3 +39,26 @@ async def test_lines_that_changed_are_marked_alone(new: str, gone: list[str], co
             assert (await shown("was"), await shown("is"), await shown("same")) == (gone, come, same)
     finally:
         await flow.close()
+
+
+async def test_attachments_are_lines_and_shown_as_text() -> None:
+    flow = Flow(port=0)
+    await flow.open(None)  # type: ignore[arg-type]  # the page is the same for all agents
+    told = Told(lambda node: flow.on_node(None, node), "run_1")  # type: ignore[arg-type]  # the node says all
+    run = told.start("run", "scout")
+    parts = [
+        {"type": "image", "media_type": "image/png", "size_bytes": 6309},
+        {"type": "file", "media_type": "application/pdf", "name": "<b>plan</b>\u202e.pdf"},
+        {"odd": 1},
+    ]
+    told.whole("model", "m", run, given={"messages": [{"role": "user", "text": "Look.", "parts": parts}]})
+    try:
+        async with launched() as browser, opened(browser, flow.url) as page:
+            await page.locator(".card.kind-model").click()
+            shown = await page.locator("#details .attached").all_text_contents()
+            assert shown[0] == "image image/png · 6.3 kB"
+            assert shown[1].startswith("file <b>plan</b>")
+            assert "\u202e" not in shown[1]
+            assert "odd" in await page.locator("#details .message").first.inner_text()
+    finally:
+        await flow.close()

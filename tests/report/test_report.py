@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from tests.layers.play import agent_of, both, echo
 
-from interpose import Agent, ConfigurationError, Middleware, Usage
+from interpose import Agent, ConfigurationError, Middleware, Node, Usage
 from interpose.report import Report, find_run, stored_runs
 from interpose.report.files import folder_name
 from interpose.report.index import add_to_index
 from interpose.report.page import data_of
-from interpose.testing import ScriptedModel, calls, fail, text
+from interpose.testing import ScriptedModel, calls, fail, make_context, text
 
 ONE = ("echo", {"x": "1"})
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -349,3 +349,8 @@ async def test_report_says_nothing_while_all_is_well(tmp_path: Path, caplog: pyt
         async with agent_of(text("x"), middleware=[Report(tmp_path)]) as agent:
             await agent.run("go")
     assert caplog.records == []
+
+
+def test_node_that_outlives_its_run_is_passed_over(tmp_path: Path) -> None:
+    node = Node("end", kind="tool", name="stubborn", run_id="r", id="tool_1", parent_id="step_1")
+    assert Report(tmp_path).on_node(make_context(), node) is None

@@ -84,13 +84,11 @@ class Report(Middleware[Any]):
             self._runs[node_id] = run
             run.nodes[node_id] = node
             return None
-        run = self._runs[node_id]
-        run.nodes[node_id] = node
-        if node_id != run.root:
+        run = self._runs.get(node_id)
+        if run is None:  # a tool that did not let itself be cancelled, and outlived its run
             return None
-        for one in run.nodes:
-            self._runs.pop(one, None)
-        return self._written(run)
+        run.nodes[node_id] = node
+        return self._written(run) if node_id == run.root else None
 
     def _submit(self, work: Callable[..., Any], *args: Any) -> Future[Any]:
         """Let *work* be done in the writer's thread."""
@@ -109,6 +107,8 @@ class Report(Middleware[Any]):
 
     def _write(self, run: Collected) -> None:
         """Write the files of one run, and the index if no other run waits to be written; never raises."""
+        for node_id in run.nodes:
+            self._runs.pop(node_id, None)
         try:
             summary, data = run.document()
             folder = self.directory / folder_name(summary["id"])

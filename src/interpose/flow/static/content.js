@@ -79,10 +79,20 @@ export function messageOf(message) {
   if (reasoning) made.append(el("div", { class: "reasoning" }, valueOf(reasoning, 1)));
   if (text !== undefined && text !== "") made.append(valueOf(text, 0));
   for (const call of Array.isArray(calls) ? calls : []) made.append(callOf(call));
+  const attached = Array.isArray(rest.parts) ? rest.parts.filter((part) => part && typeof part === "object" && part.media_type) : [];
+  for (const part of attached) made.append(attachedOf(part));
+  if (attached.length) rest.parts = rest.parts.filter((part) => !attached.includes(part));
   delete rest.type;
   const others = Object.entries(rest).filter(([, value]) => value !== null && value !== false && !(Array.isArray(value) && !value.length));
   if (others.length) made.append(entriesOf(others, 1));
   return made;
+}
+
+/** Return a picture, a sound or a file as a line: the record keeps none of what is in it. */
+function attachedOf(part) {
+  const { type, name, url, file_id: id, media_type: media, size_bytes: size } = part;
+  const bytes = size === undefined ? "" : size < 1e3 ? `${size} bytes` : size < 1e6 ? `${(size / 1e3).toFixed(1)} kB` : `${(size / 1e6).toFixed(1)} MB`;
+  return el("div", { class: "attached" }, el("strong", { text: oneLine(String(type), 20) }), ` ${[name, url, id, media, bytes].filter(Boolean).map((one) => oneLine(String(one), 120)).join(" · ")}`);
 }
 
 /** Return a tool call as a line with its arguments. */
