@@ -1,5 +1,6 @@
 """Opening and closing middleware, and agents that share it."""
 
+import asyncio
 import copy
 import logging
 from typing import Any
@@ -170,3 +171,64 @@ async def test_a_tool_of_a_runs_own_middleware_is_offered_in_that_run_alone() ->
     second = await one.run("x")
     assert first.messages[2].text == "extra 1"
     assert "no tool 'extra'" in second.messages[2].text
+
+
+async def test_a_second_agent_waits_while_the_first_opens_what_they_share() -> None:
+    class Slow(Middleware):
+        opened = 0
+
+        async def open(self, agent: Any) -> None:
+            await asyncio.sleep(0.02)
+            self.opened += 1
+
+        def setup(self, ctx: Any) -> None:
+            assert self.opened == 1
+
+    shared = Slow()
+    results = await asyncio.gather(*[agent("x", middleware=[shared]).run("go") for _ in range(3)])
+    assert [one.text for one in results] == ["x", "x", "x"]
+
+
+async def test_an_open_that_fails_fails_for_each_agent_that_waited_for_it() -> None:
+    class Fails(Middleware):
+        async def open(self, agent: Any) -> None:
+            await asyncio.sleep(0.02)
+            raise OSError("no disk")
+
+    shared = Fails()
+    runs = [agent("x", middleware=[shared]).run("go") for _ in range(2)]
+    for error in await asyncio.gather(*runs, return_exceptions=True):
+        assert isinstance(error, ConfigurationError)
+        assert "no disk" in str(error)
+
+
+async def test_opening_may_run_an_agent_that_has_the_same_middleware() -> None:
+    class Asks(Middleware):
+        said = ""
+
+        async def open(self, agent: Any) -> None:
+            self.said = (await asking.run("Who are you?")).text
+
+    shared = Asks()
+    asking = agent("a helper", middleware=[shared])
+    async with asyncio.timeout(20):
+        await agent("x", middleware=[shared]).run("go")
+    assert shared.said == "a helper"
+
+
+async def test_an_agent_that_opens_while_another_closes_waits_and_opens_anew() -> None:
+    log: list[str] = []
+
+    class Slow(Opens):
+        async def close(self) -> None:
+            await asyncio.sleep(0.02)
+            await super().close()
+
+    shared = Slow("shared", log)
+    first, second = agent("x", middleware=[shared]), agent("x", middleware=[shared])
+    await first.run("go")
+    closing = asyncio.create_task(first.aclose())
+    await asyncio.sleep(0)
+    await second.run("go")
+    await closing
+    assert log == ["open shared", "close shared", "open shared"]

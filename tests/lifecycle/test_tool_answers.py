@@ -214,3 +214,31 @@ async def test_an_approval_can_depend_on_the_call() -> None:
     played = await both(make)
     assert played.log == ["ran"]
     assert played.result.status == "finished"
+
+
+@pytest.mark.parametrize("code", [None, 2, "bad arguments"])
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_tool_that_exits_is_answered_and_the_process_goes_on(is_async: bool, code: Any) -> None:
+    async def convert() -> str:
+        """Convert."""
+        raise SystemExit(code)
+
+    def convert_in_thread() -> str:
+        """Convert."""
+        raise SystemExit(code)
+
+    leaves = tool(convert) if is_async else tool(convert_in_thread, name="convert")
+    played = await both(lambda log: agent(calls("convert"), "x", tools=[leaves]))
+    (read,) = results_of(played.requests[1].messages)
+    assert read == f"the tool tried to end the process: SystemExit({code!r})"
+    assert played.result.steps[0].tool_results[0].is_error
+
+
+async def test_the_event_of_a_result_says_whether_it_is_an_error() -> None:
+    def good() -> str:
+        """Good."""
+        return "fine"
+
+    played = await both(lambda log: agent(calls("good", "missing"), "x", tools=[good]))
+    told = [event for event in played.events if event.type == "TOOL_CALL_RESULT"]
+    assert [event.metadata for event in told] == [None, {"interpose": {"isError": True}}]

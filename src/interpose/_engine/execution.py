@@ -63,6 +63,9 @@ async def execute(one: ToolPass, tool: Tool, call: ToolCall, typed: dict[str, An
         own = str(error)
         text = own or (f"timed out after {seconds} s" if seconds is not None else "timed out")
         return _failed(call, f"{tool.name} failed: {text}", clock.monotonic() - started)
+    except SystemExit as error:  # as what reads a command line does with a wrong one
+        text = f"the tool tried to end the process: SystemExit({error.code!r})"
+        return _failed(call, text, clock.monotonic() - started)
     except Exception as error:
         text = str(error)
         return _failed(call, f"{type(error).__name__}: {text}" if text else repr(error), clock.monotonic() - started)

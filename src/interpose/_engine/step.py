@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from interpose._engine.chain import compose
 from interpose._engine.config import configure
@@ -200,8 +200,9 @@ def _name(calls: tuple[ToolCall, ...], result: ToolResult) -> str | None:
 async def tell_results(run: Run, messages: tuple[ToolMessage, ...]) -> None:
     """Send the events of results."""
     for message in messages:
-        content: Any = message.text
-        await run.pipe.send(ToolCallResultEvent(message.id, message.tool_call_id, content, "tool"))
+        metadata = {"interpose": {"isError": True}} if message.is_error else None
+        event = ToolCallResultEvent(message.id, message.tool_call_id or "", message.text, "tool", metadata=metadata)
+        await run.pipe.send(event)
 
 
 async def votes(run: Run, reason: str, calls: int) -> bool:
