@@ -209,3 +209,10 @@ def test_many_stored_runs_are_listed_quickly() -> None:
     started = time.process_time()
     shelf_of(library).snapshot()
     assert time.process_time() - started < 1
+
+
+async def test_list_counts_the_errors_of_a_stored_run_as_of_a_live_one(tmp_path: Path) -> None:
+    await report(tmp_path)
+    with command(tmp_path) as (_, port):
+        (run,) = (await ask(port, "/api/runs")).json["runs"]
+    assert run["errors"] == 1

@@ -96,7 +96,7 @@ def _summary(run: Mapping[str, Any]) -> dict[str, Any]:
         "usage": given["usage"] or {},
         "started_at": given["started_at"] or 0,
         "nodes": given["nodes"] or 0,
-        "errors": 0,
+        "errors": run.get("errors") or 0,
         "left_out": 0,
         "events": 0,
     }

@@ -118,6 +118,8 @@ class Collected:
         summary["model_calls"] = sum([node.attempts or 0 for node in nodes if node.kind == "model"])
         summary["tool_calls"] = len([1 for node in nodes if node.kind == "tool"])
         summary["nodes"] = len(nodes)
+        if failed := len([1 for node in nodes if node.status == "error"]):
+            summary["errors"] = failed
         return summary
 
 
