@@ -12,6 +12,7 @@ from interpose.events import Event
 
 BUFFER_SIZE = 64
 """How many events a run may be ahead of its reader."""
+HALF = BUFFER_SIZE // 2
 
 
 def _wake(waiter: asyncio.Future[None] | None) -> None:
@@ -58,6 +59,7 @@ class Buffer:
         self.items.append(event)
         if self.getter is not None:
             _wake(self.getter)
+            self.getter = None
 
     async def room(self) -> None:
         """Wait until the reader has taken half of what waits."""
@@ -101,8 +103,9 @@ class Buffer:
         if not items:
             return None
         event = items.popleft()
-        if self.putter is not None and len(items) <= BUFFER_SIZE // 2:
+        if self.putter is not None and len(items) <= HALF:
             _wake(self.putter)
+            self.putter = None
         if self.taken is not None and not items:
             _wake(self.taken)
         return event

@@ -6,7 +6,8 @@ from asyncio import CancelledError
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from interpose._engine.chain import Call, Layer, Next, check_entry, compose, enter_beside, entries_of
+from interpose._engine.call import Call
+from interpose._engine.chain import Layer, Next, check_entry, compose, enter_beside, entries_of
 from interpose._engine.claiming import claim_waiting
 from interpose._engine.config import configure_run
 from interpose._engine.ending import absorb_cancel, end

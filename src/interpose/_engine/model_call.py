@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from interpose._engine.chain import Call, Layer, Next, check_entry, enter_beside, entries_of
+from interpose._engine.call import Call
+from interpose._engine.chain import Layer, Next, check_entry, enter_beside, entries_of
 from interpose._engine.config import who_broke
 from interpose._engine.legality import problem
 from interpose._engine.narrator import Narrator

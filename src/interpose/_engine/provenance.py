@@ -15,7 +15,7 @@ from interpose.messages import ToolCall
 from interpose.request import ModelRequest, ModelSettings
 
 if TYPE_CHECKING:
-    from interpose._engine.chain import Call
+    from interpose._engine.call import Call
     from interpose.redaction import Redactor
 
 Passed = tuple[str, str, Any, Any]

@@ -22,7 +22,7 @@ from interpose.info import Node, RunConfig
 from interpose.request import ModelRequest, ModelResponse, Usage
 
 if TYPE_CHECKING:
-    from interpose._engine.chain import Call
+    from interpose._engine.call import Call
     from interpose._engine.model_call import ModelCall
     from interpose._engine.run import Run
     from interpose._engine.tool_phase import ToolPass

@@ -6,7 +6,8 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from interpose._engine.chain import Call, Entry, Next
+    from interpose._engine.call import Call
+    from interpose._engine.chain import Entry, Next
 
 
 def replaying(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:

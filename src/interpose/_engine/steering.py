@@ -10,7 +10,8 @@ from interpose.messages import AssistantMessage, UserMessage
 from interpose.outcomes import Abort, End, Pause, Retry, Skip
 
 if TYPE_CHECKING:
-    from interpose._engine.chain import Call, Layer
+    from interpose._engine.call import Call
+    from interpose._engine.chain import Layer
 
 
 def steer(call: Call, layer: Layer, hook: str, outcome: Any, values: str) -> None:

@@ -26,28 +26,22 @@ async def read_text(  # noqa: C901  # one loop on purpose: a call in it would co
     """
     run, pipe = call.run, call.run.pipe
     ctx, buffer = run.ctx, pipe.buffer
-    message = narrator.message
-    hooks = pipe.pairs
+    message, hooks = narrator.message, pipe.pairs
+    if message is None or not message.started or not message.is_text or message.carry:
+        return await anext(stream, None)
     async for chunk in stream:
-        if (
-            chunk.__class__ is not TextDelta
-            or message is None
-            or not message.started
-            or not message.is_text
-            or message.carry
-            or call.overlap
-            or pipe.emitted
-            or pipe.busy
-            or not chunk.text.isascii()
-            or not chunk.text
-        ):
+        if chunk.__class__ is not TextDelta or call.overlap or pipe.emitted or pipe.busy:
             return chunk
-        event = TextMessageContentEvent(message.id, chunk.text)
+        text = chunk.text
+        if not text or not text.isascii():
+            return chunk
+        event = TextMessageContentEvent(message.id, text)
         pipe.index += 1
         if hooks:
             pipe.busy = True
             try:
-                for index, (hook, is_async) in enumerate(hooks):
+                for pair in hooks:
+                    hook, is_async = pair
                     said = hook(ctx, event)
                     if is_async:
                         said = await said
@@ -61,7 +55,7 @@ async def read_text(  # noqa: C901  # one loop on purpose: a call in it would co
                     if said.__class__ is TextMessageContentEvent and said.message_id == message.id:
                         event = said
                         continue
-                    events = await pipe.rest(index, event, said)
+                    events = await pipe.rest(_place(pair, hooks), event, said)
                     break
                 else:
                     events = None
@@ -87,3 +81,8 @@ async def read_text(  # noqa: C901  # one loop on purpose: a call in it would co
             if len(buffer.items) >= BUFFER_SIZE:
                 await buffer.room()
     return None
+
+
+def _place(pair: Any, hooks: tuple[Any, ...]) -> int:
+    """Return where *pair* itself stands: one hook may be there twice."""
+    return next(index for index, one in enumerate(hooks) if one is pair)

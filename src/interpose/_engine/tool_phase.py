@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from interpose._engine.alone import Alone
-from interpose._engine.chain import Call, Layer, Next, check_entry, compose, enter_beside, entries_of
+from interpose._engine.call import Call
+from interpose._engine.chain import Layer, Next, check_entry, compose, enter_beside, entries_of
 from interpose._engine.execution import execute, gated
 from interpose._engine.failures import first_failure, outranks, pause_instead, worst
 from interpose._engine.interrupts import approved, declined, question
