@@ -76,7 +76,7 @@ class ModelCall(Call):
         self.values = [None] * (len(layers) + 1)
         self.answered = False
         self.noted = self.retries = self.paused_at = self.stray = None
-        self.odd = run.noted is not None
+        self.odd = False
         self.value_type, self.result_type = ModelRequest, ModelResponse
         self.replay = run.resumption.kept_responses() if run.resumption is not None else None
         if self.replay is not None:

@@ -103,8 +103,9 @@ def request_of(run: Run, config: RunConfig) -> ModelRequest:
 async def model_call(run: Run, request: ModelRequest, phase: str = "model_stream") -> ModelResponse:
     """Take *request* through the model seam and settle what comes back in the history."""
     run.phase = phase
-    call = ModelCall(run)
-    run.model_call = call
+    run.model_call = call = ModelCall(run)
+    if run.noted is not None:  # also where another thread notes an ending just now
+        call.odd = True
     run.names = (request.provider, request.model)
     pipe = run.pipe
     if run.plan.holds_stream and pipe.active:

@@ -85,7 +85,7 @@ class ToolPass(Call):
         self.values = [None] * (len(layers) + 1)
         self.answered = False
         self.noted = self.retries = self.paused_at = self.stray = None
-        self.odd = run.noted is not None
+        self.odd = False
         self.value_type, self.result_type = ToolCall, ToolResult
         self.replay = run.resumption.kept_results(call.id) if run.resumption is not None else None
         if self.replay is not None:
@@ -182,6 +182,9 @@ class ToolPhase:
             calls = tuple([own_copy(call) for call in calls])
         passes = [ToolPass(self, calls[0])] if len(calls) == 1 else [ToolPass(self, call) for call in calls]
         run.passes = passes
+        if run.noted is not None:  # also where another thread notes an ending just now
+            for one in passes:
+                one.odd = True
         todo = passes if run.resumption is None else run.resumption.unsettled(passes)
         tasks = (
             [run.create_task(self._run(todo[0]))] if len(todo) == 1 else [run.create_task(self._run(p)) for p in todo]
