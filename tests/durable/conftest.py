@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
@@ -18,6 +19,7 @@ pytest.importorskip("dbos", reason="needs DBOS: pip install 'interpose[dbos]'")
 from tests.stores.conftest import postgres_server  # noqa: F401  # a fixture
 
 from interpose.durable.dbos import DBOSAgents
+from interpose.durable.options import old_sqlite
 
 CHILD = Path(__file__).parent / "child.py"
 KILLED = -9
@@ -33,6 +35,8 @@ class Place(NamedTuple):
 
 @pytest.fixture
 def sqlite(tmp_path: Path) -> Place:
+    if old := old_sqlite(sys.version_info[:2], sqlite3.sqlite_version_info[:2]):
+        pytest.skip(old)
     return Place(f"sqlite:///{tmp_path}/durable.db", "dbos")
 
 

@@ -10,6 +10,7 @@ from tests.durable.conftest import Place
 
 from interpose import Agent, ConfigurationError
 from interpose.durable.dbos import DBOSAgents, DBOSSteps
+from interpose.durable.options import old_sqlite
 from interpose.testing import ScriptedModel, text
 
 
@@ -80,6 +81,7 @@ async def test_use_before_launch_is_told(sqlite: Place) -> None:
             pass
 
 
+@pytest.mark.usefixtures("sqlite")
 async def test_file_that_is_no_database_is_told_and_nothing_is_left_running(tmp_path: Path) -> None:
     file = tmp_path / "x.db"
     file.write_text("no database at all, but long enough to be read as one" * 20)
@@ -90,6 +92,7 @@ async def test_file_that_is_no_database_is_told_and_nothing_is_left_running(tmp_
         assert (await others.run("a", "go")).text == "x"
 
 
+@pytest.mark.usefixtures("sqlite")
 async def test_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="the file cannot be used: unable to open database file"):
         await DBOSAgents({"a": agent()}, database_url=f"sqlite:///{tmp_path}/none/x.db").launch()
@@ -166,3 +169,17 @@ async def test_damaged_record_fails_the_run_and_says_which(sqlite: Place) -> Non
     async with DBOSAgents({"a": agent()}, database_url=sqlite.url) as agents:
         with pytest.raises(Exception, match="record 'model:0:agent:scripted/scripted#0' of run 'r1' is damaged"):
             await agents.handle("r1").result()
+
+
+@pytest.mark.parametrize(
+    ("python", "sqlite", "is_refused"),
+    [((3, 11), (3, 40), False), ((3, 12), (3, 40), True), ((3, 13), (3, 41), True), ((3, 13), (3, 42), False)],
+)
+def test_sqlite_that_is_too_old_is_told_with_a_way_out(
+    python: tuple[int, int], sqlite: tuple[int, int], is_refused: bool
+) -> None:
+    told = old_sqlite(python, sqlite)
+    assert (told is not None) is is_refused
+    if told is not None:
+        assert f"needs SQLite 3.42 on Python 3.12 and newer, and here is 3.{sqlite[1]}" in told
+        assert "use postgresql://" in told

@@ -3,6 +3,7 @@
 import math
 import re
 import sqlite3
+import sys
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from interpose.errors import ConfigurationError
 
 OWN_CONFIG = ("name", "system_database_url", "executor_id", "application_version", "dbos_system_schema", "serializer")
 """What of DBOS' configuration is set here, and not by `options=`."""
+NEEDED_SQLITE = (3, 42)
+"""What DBOS 3 needs on Python 3.12 and newer, where its tables tell times by `unixepoch('subsec')`."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,8 @@ class Options:
             return f"poll_s={self.poll_s!r}: expected seconds, above 0"
         if taken := [name for name in OWN_CONFIG if name in self.more]:
             return f"options={{{taken[0]!r}: ...}} is set by an argument of its own"
+        if scheme == "sqlite" and (old := old_sqlite(sys.version_info[:2], sqlite3.sqlite_version_info[:2])):
+            return f"database_url={self.url!r}: {old}"
         return None
 
     def config(self, executor: str) -> dict[str, Any]:
@@ -122,6 +127,14 @@ class Options:
         except sqlite3.Error as error:
             raise ConfigurationError(f"database_url={self.url!r}: the file cannot be used: {error}") from error
         return FileLocks(Path(path))
+
+
+def old_sqlite(python: tuple[int, ...], sqlite: tuple[int, ...]) -> str | None:
+    """Return what is wrong with the version of *sqlite* for DBOS on this *python*, or None."""
+    if python < (3, 12) or sqlite >= NEEDED_SQLITE:
+        return None
+    there, needed = (".".join(map(str, version)) for version in (sqlite, NEEDED_SQLITE))
+    return f"DBOS needs SQLite {needed} on Python 3.12 and newer, and here is {there}; use postgresql:// or Python 3.11"
 
 
 def _path(url: str) -> str:
