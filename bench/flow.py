@@ -11,9 +11,9 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from bench.line import Line
 from interpose import Usage
 from interpose.flow.history import History
 from interpose.info import Node
@@ -22,21 +22,6 @@ NODES = 10_000
 MAX_MB = 30.0
 SHORT, LONG = 200, 20_000
 WORDS = "the stock of box {} is counted again and found to be {} pieces; "
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line of the table; *target* is None where none was set."""
-
-    what: str
-    value: float
-    unit: str
-    target: float | None = None
-
-    def __str__(self) -> str:
-        target = "" if self.target is None else f"under {self.target:g}"
-        verdict = "" if self.target is None else "yes" if self.value < self.target else "NO"
-        return f"{self.what:<60} {self.value:>9.1f} {self.unit:<8} {target:<10} {verdict}"
 
 
 def text_of(number: int, chars: int) -> str:

@@ -16,10 +16,10 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.line import Line
 from interpose import Agent
 from interpose.models.base import Finish, Model, ModelChunk, ModelProfile, TextDelta
 from interpose.request import ModelRequest
@@ -29,21 +29,6 @@ STREAMS, CHUNKS_EACH, ROUNDS = 500, 100, 6
 RUNS = 300
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line of the table; *target* is None where none was set."""
-
-    what: str
-    value: float
-    unit: str
-    target: float | None = None
-
-    def __str__(self) -> str:
-        target = "" if self.target is None else f"under {self.target:g}"
-        verdict = "" if self.target is None else "yes" if self.value < self.target else "NO"
-        return f"{self.what:<66} {self.value:>9.2f} {self.unit:<6} {target:<10} {verdict}"
 
 
 class Counting(Model):

@@ -1,23 +1,11 @@
 """With a store, the checkpoint of a result is as good as the run's id, and as the id it is good once."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.interrupts.play import answers_to, by_id, go_on, refused, waiting
 
 from interpose import Approved, ResumeError
-from interpose.stores import MemoryStore, SQLStore, Store
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    if request.param == "memory":
-        yield MemoryStore()
-        return
-    async with SQLStore(f"sqlite:///{tmp_path}/threads.db") as opened:
-        yield opened
+from interpose.stores import Store
 
 
 async def test_a_run_goes_on_from_its_checkpoint_and_neither_way_again(how: str, store: Store) -> None:

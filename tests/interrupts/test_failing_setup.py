@@ -1,7 +1,5 @@
 """A resume that fails in `setup` leaves the run that it was to go on with as it was."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -9,7 +7,7 @@ from tests.interrupts.play import agent, answers_to, asked, by_id, play, waiting
 from tests.interrupts.snapshots import snapshot
 
 from interpose import Approved, Middleware, RunAborted
-from interpose.stores import MemoryStore, SQLStore, Store
+from interpose.stores import MemoryStore, Store
 from interpose.testing import text
 
 
@@ -34,15 +32,6 @@ class Dies(Middleware):
 
     def before_model_call(self, ctx: Any, request: Any) -> None:
         self.left.append(snapshot(self.store))
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    if request.param == "memory":
-        yield MemoryStore()
-        return
-    async with SQLStore(f"sqlite:///{tmp_path}/threads.db") as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("fails", ["raises", "aborts"])

@@ -75,6 +75,7 @@ async def test_abort_cancels_the_tool_in_memory() -> None:
         task.cancel()
         await asyncio.wait([task])
         await until(lambda: ends == ["cancelled"])
+    assert task.cancelled()
 
 
 async def test_new_tool_in_memory_is_offered_in_the_next_step() -> None:

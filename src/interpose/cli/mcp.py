@@ -5,13 +5,13 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
-from contextlib import suppress
 from typing import Any
 
 from interpose.cli.load import load_agent
 from interpose.cli.problems import Problem
 from interpose.cli.run import run_until_interrupted
 from interpose.cli.screen import NOTE, Screen
+from interpose.cli.signals import call_on
 from interpose.errors import ConfigurationError
 
 
@@ -57,7 +57,7 @@ def offer_agents(
 
 async def until_terminated(serving: Coroutine[Any, Any, None]) -> None:
     """Serve until SIGTERM, by which clients and service managers end a server: runs are aborted and agents closed."""
-    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    task = asyncio.current_task()
     assert task is not None
     is_terminated = False
 
@@ -67,8 +67,7 @@ async def until_terminated(serving: Coroutine[Any, Any, None]) -> None:
             is_terminated = True
             task.cancel()
 
-    with suppress(NotImplementedError, RuntimeError, ValueError):  # no signals here
-        loop.add_signal_handler(signal.SIGTERM, terminate)
+    call_on(signal.SIGTERM, terminate)
     try:
         await serving
     except asyncio.CancelledError:

@@ -5,12 +5,12 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
-from contextlib import suppress
 from typing import Any
 
 from interpose.agent import Agent
 from interpose.cli.live import live_line
 from interpose.cli.screen import NOTE, Screen
+from interpose.cli.signals import call_on
 from interpose.cli.summary import Summary
 from interpose.events import Event
 from interpose.messages import Message
@@ -94,8 +94,7 @@ def run_until_interrupted(work: Coroutine[Any, Any, None], screen: Screen) -> No
             task.cancel()
             loop.call_later(STOPPING_S, screen.line, "stopping: a tool is still running; Ctrl-C again leaves it", NOTE)
 
-        with suppress(NotImplementedError, RuntimeError, ValueError):  # no signals here: the loop's own way has to do
-            loop.add_signal_handler(signal.SIGINT, interrupt)
+        call_on(signal.SIGINT, interrupt)
         await work
 
     try:

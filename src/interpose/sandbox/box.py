@@ -100,7 +100,9 @@ class Box:
         It begins in the folder *cwd*; its whole tree is gone when this returns, or is cancelled. *timeout_s* is cut to
         `CommandLimits.max_timeout_s`.
         """
-        argv, added = _argv(command), _checked(env or {})
+        argv, added = _argv(command), dict(env or {})
+        if wrong := env_problem(added):
+            raise SandboxError(wrong)
         inner = await asyncio.to_thread(self.files.folder, cwd)
         await self._begin()
         try:
@@ -247,13 +249,13 @@ def _hits(output: str) -> Iterator[tuple[str, int, str]]:
             name = following
 
 
-def _checked(env: Mapping[str, str]) -> dict[str, str]:
-    given: Mapping[Any, Any] = env
-    for name, value in given.items():
+def env_problem(env: Mapping[Any, Any]) -> str | None:
+    """Return what is wrong with the variables of a command's environment, or None."""
+    for name, value in env.items():
         texts = isinstance(name, str) and isinstance(value, str)
         if not texts or not name or "=" in name or "\0" in name + value:
-            raise SandboxError(f"env holds names and values, both text, got {name!r:.80}: {type(value).__name__}")
-    return dict(given)
+            return f"env holds names and values, both text, got {name!r:.80}: {type(value).__name__}"
+    return None
 
 
 def _argv(command: str | Sequence[str]) -> list[str]:

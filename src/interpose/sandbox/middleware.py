@@ -14,7 +14,7 @@ from urllib.parse import quote
 from interpose.errors import ConfigurationError
 from interpose.middleware import Middleware
 from interpose.sandbox import bubblewrap
-from interpose.sandbox.box import SANDBOX, Box, BoxOptions, Isolation
+from interpose.sandbox.box import SANDBOX, Box, BoxOptions, Isolation, env_problem
 from interpose.sandbox.ignoring import IGNORED, ignoring
 from interpose.sandbox.limits import CommandLimits
 from interpose.sandbox.tools import EFFECTS, make_tools, with_network
@@ -92,7 +92,9 @@ class Sandbox(Middleware[Any]):
         self._isolation: Isolation | None = "none" if isolation == "none" else None
         self._is_warned = False
         self._limits = limits
-        self._env = _checked_env(env or {})
+        self._env = dict(env or {})
+        if wrong := env_problem(self._env):
+            raise ConfigurationError(wrong)
         self._readable = tuple([_checked_readable(one) for one in readable])
         self._network = network
         self._ignored = ignoring(ignore)
@@ -229,12 +231,3 @@ def _checked_readable(given: Any) -> Path:
     if str(folder) in _TAKEN or str(folder).startswith(bubblewrap.MOUNT):
         raise ConfigurationError(f"readable: {str(folder)!r} cannot be shown inside as a whole")
     return folder
-
-
-def _checked_env(env: Mapping[str, str]) -> dict[str, str]:
-    given: Mapping[Any, Any] = env
-    for name, value in given.items():
-        texts = isinstance(name, str) and isinstance(value, str)
-        if not texts or not name or "=" in name or "\0" in name + value:
-            raise ConfigurationError(f"env holds names and values, both text, got {name!r:.80}: {type(value).__name__}")
-    return dict(env)
